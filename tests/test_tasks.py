@@ -191,6 +191,8 @@ def test_random_split_takes_every_large_enough_class_once(seed, min_size):
 def test_random_split_refuses_fractions_that_do_not_add_up():
     with pytest.raises(InputError, match="add up to 1"):
         random_split([0, 1, 2], (0.5, 0.5, 0.5))
+    with pytest.raises(InputError, match="labels has dtype float64; expected integers"):
+        random_split([0.0, 1.0, 2.0])
 
 
 def test_training_view_hides_every_other_label(small):

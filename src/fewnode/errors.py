@@ -1,11 +1,30 @@
 """The error that wrong input raises."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
 class InputError(ValueError):
     """Wrong input; the message names the value, where it is, and what would be right."""
+
+
+@contextmanager
+def refused(told: str, *kinds: type[Exception], remedy: str = "") -> Iterator[None]:
+    """Turn the errors of these ``kinds`` into an ``InputError``: what is ``told``, the reason, the ``remedy``."""
+    try:
+        yield
+    except InputError:
+        raise
+    except kinds as error:
+        raise InputError(f"{told}: {reason(error)}{remedy and f'; {remedy}'}") from error
+
+
+def reason(error: Exception) -> str:
+    """The first line of an error's message, with the place first if it is of msgspec: "run.n_way: expected ..."."""
+    text, _, place = str(error).strip().partition("\n")[0].partition(" - at `$")
+    place = place.rstrip("`").lstrip(".")
+    return f"{place}: {text}" if place else text or type(error).__name__
 
 
 def one_of(kind: str, value: str, choices: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, TypeVar
 import msgspec
 import numpy as np
 
-from .errors import InputError
+from .errors import InputError, reason, refused
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -289,8 +289,7 @@ def reading(path: PathLike, remedy: str) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror or error}); {remedy}") from error
     except Exception as error:  # parsers have dozens of words for "damaged"
-        reason = str(error).splitlines()[0] if str(error) else ""
-        raise InputError(f"{path} is damaged ({type(error).__name__}: {reason[:200]}); {remedy}") from error
+        raise InputError(f"{path} is damaged ({type(error).__name__}: {reason(error)[:200]}); {remedy}") from error
 
 
 def readable(path: PathLike) -> Path:
@@ -329,7 +328,7 @@ def checked_csr(held: Mapping[str, np.ndarray], prefix: str) -> Any:
     if missing := [name for name in names if name not in held]:
         raise InputError(f"lacks {missing[0]}, which belongs to its other arrays")
     data, *index = (held[name] for name in names)
-    try:
+    with refused(f"the parts of {prefix} do not fit together", ValueError):
         if data.dtype.kind not in "biuf" or any(part.dtype.kind not in "iu" or part.ndim != 1 for part in index):
             raise ValueError("they are not numbers, or not one-dimensional")
         indices, indptr, (rows, columns) = (part.astype(np.int64) for part in index)
@@ -337,8 +336,6 @@ def checked_csr(held: Mapping[str, np.ndarray], prefix: str) -> Any:
             raise ValueError(f"{rows:,} x {columns:,}; expected {len(indptr) - 1:,} rows, at most 16,777,216 columns")
         matrix = sp.csr_matrix((data, indices, indptr), shape=(rows, columns))
         matrix.check_format(full_check=True)
-    except ValueError as error:
-        raise InputError(f"the parts of {prefix} do not fit together: {error}") from error
     return matrix
 
 
@@ -363,35 +360,22 @@ def check_bound(file: Path, found: int, what: str = "unpacked bytes", least: int
 
 def parse_json(data: bytes, kind: type[T], where: str, strict: bool = True) -> T:
     """JSON text as a ``kind``; an error names ``where`` it is from."""
-    try:
+    of_another_kind = refused(f"{where} is damaged or of another kind", msgspec.ValidationError)
+    with refused(f"{where} is not a JSON file", RecursionError, ValueError), of_another_kind:
         return msgspec.json.decode(data, type=kind, strict=strict)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{where} is damaged or of another kind: {plain(error)}") from error
-    except (RecursionError, ValueError) as error:
-        raise InputError(f"{where} is not a JSON file ({error})") from error
 
 
 def convert(value: Any, kind: type[T], where: str) -> T:
     """A document already read, as a ``kind``."""
-    try:
+    with refused(where, msgspec.ValidationError, RecursionError):
         return msgspec.convert(value, kind)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise InputError(f"{where}: {plain(error)}") from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file."""
     data = readable(path).read_bytes()
-    try:
+    with refused(f"{path} is not a TOML file", RecursionError, ValueError):  # nested too deep, no TOML, or no UTF-8
         return tomllib.loads(data.decode("utf-8"))
-    except (RecursionError, ValueError) as error:  # nested too deep, tomllib's own error, and text that is not UTF-8
-        raise InputError(f"{path} is not a TOML file: {error}") from error
-
-
-def plain(error: Exception) -> str:
-    """msgspec's message with the place first: "run.n_way: expected ..."."""
-    text, _, place = str(error).partition(" - at `$")
-    return f"{place.rstrip('`').lstrip('.')}: {text}" if place.rstrip("`") else text
 
 
 def check_finite(tensors: Mapping[Any, "Tensor"]) -> None:

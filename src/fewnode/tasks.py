@@ -181,7 +181,7 @@ def random_split(
     """
     if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
         raise InputError(f"fractions {fractions} must be three numbers >= 0 that add up to 1")
-    known = to_numpy(labels)
+    known = checked("labels", to_numpy(labels), ("nodes",), "iu", (-1, 1 << 62), "a class id from 0, or -1 for unknown")
     sizes = np.bincount(known[known >= 0])
     classes = np.flatnonzero(sizes >= max(min_size, 1))
     shuffled = classes[np.argsort(random_bits(seed, len(classes)), kind="stable")].tolist()

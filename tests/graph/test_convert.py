@@ -30,6 +30,15 @@ def test_networkx_weights_kinds_attributes_and_ids_of_any_kind():
     assert graph.feature_names[0] == "age"  # all attributes, read as the columns of a table of nodes
 
 
+def test_attributes_of_several_kinds_are_blocks_as_the_columns_of_a_table_are():
+    source = networkx.path_graph(30)
+    for node in source:
+        source.nodes[node].update(label="ab"[node % 2], age=node**2 % 7, meaning=[node / 7, 1.0, 2.0 * node % 3])
+    with pytest.warns(UserWarning, match="features: 'age', 'meaning'"):
+        graph = Graph.from_networkx(source)
+    assert graph.blocks == {"table": 1, "vectors 1": 3}
+
+
 def test_networkx_there_and_back(small):
     again = Graph.from_networkx(small.to_networkx())
     assert again.fingerprint == small.fingerprint and torch.equal(again.y, small.y)

@@ -695,6 +695,15 @@ TOWNS = "id,town,shop\na,Rome,x\nb,Bonn,y\nc,Rome,x\nd,Bonn,y\n"
         ),
         ({"e.csv": EDGES}, {"edges": "part-*.csv"}, ["no file matches"]),
         ({"e.csv": EDGES, "n.csv": NODES}, {"label_column": "id"}, ["n.csv", "'id' cannot be id and label"]),
+        (
+            {
+                "e.csv": EDGES,
+                "n.csv": NODES,
+                "v.npz": lambda path: np.savez(path, ids=np.array(list("abcd")), x=np.eye(5)),
+            },
+            {"features": "v.npz"},
+            ["v.npz has 5 feature rows, but 4 ids"],
+        ),
         ({"e.csv.gz": damaged(gzip.compress(EDGES.encode() * 99)), "n.csv": NODES}, {}, ["e.csv.gz", "unpacked"]),
         ({"e.csv": EDGES, "n.jsonl": json_lines("[" * 3000 + "]" * 3000)}, {}, ["n.jsonl, line 1", "not a JSON"]),
         ({"e.csv": EDGES, "n.jsonl": json_lines("9" * 5000)}, {}, ["n.jsonl, row 1, column 'v'", "finite"]),

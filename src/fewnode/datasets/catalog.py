@@ -1,6 +1,5 @@
 """The catalogue of data sets, ``catalog.toml``: sources, checks and splits. Importing it is cheap."""
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ..errors import one_of
+from ..files import read_toml
 
 
 class File(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A data set. ``reader`` names a function of ``readers.py``; ``split`` are the ids of base, validation and novel
+    """A data set. ``reader`` names a function of ``loading.py``; ``split`` are the ids of base, validation and novel
     classes; ``note`` says what a stand-in lacks; ``folders`` are names under which the files may lie unpacked;
     ``planted`` are the arguments of ``planted`` for one that is generated instead of read, ``tables`` the options of
     one that is read from a user's tables."""
@@ -58,7 +58,7 @@ class Entry(msgspec.Struct, frozen=True):
 @cache
 def entries() -> dict[str, Entry]:
     """All data sets by name, the bundled one first."""
-    document = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    document = read_toml(Path(__file__).with_suffix(".toml"))
     splits = {name: list(parts.values()) for name, parts in document["splits"].items()}
     found = {
         name: {"name": name, **facts, "split": splits[facts["split"]]} for name, facts in document["datasets"].items()

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..files import cache_dir, fcntl
 from ..tables.text import DEFAULT
 from .catalog import File
@@ -33,7 +33,6 @@ def fetch(
     folder: Path,
     *,
     progress: DownloadProgress | None = None,
-    attempts: int = 5,
     pause: float = 1.0,
     timeout: float = 60.0,
     by_hand: str | None = None,
@@ -48,12 +47,11 @@ def fetch(
         if not target.exists():
             if file.url is None:
                 raise InputError(f"{file.name} is missing and has no address")
-            folder.mkdir(parents=True, exist_ok=True)
-            _complete(file, part, target, progress, attempts, pause, timeout)
+            with refused(f"cannot write to {folder}", OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+                _complete(file, part, target, progress, pause, timeout)
     except InputError as error:
         raise InputError(f"{error}. {remedy}.") from error
-    except OSError as error:
-        raise InputError(f"cannot write to {folder} ({error.strerror}). {remedy}.") from error
     return target
 
 
@@ -86,7 +84,7 @@ def check(file: File, path: Path) -> None:
 
 
 def _complete(
-    file: File, part: Path, target: Path, progress: DownloadProgress | None, attempts: int, pause: float, timeout: float
+    file: File, part: Path, target: Path, progress: DownloadProgress | None, pause: float, timeout: float
 ) -> None:
     """Download the rest of ``part`` and check it; other processes that download the same file wait."""
     with part.open("ab") as handle:
@@ -95,7 +93,7 @@ def _complete(
         try:
             if target.exists():  # another process downloaded it while this one waited
                 return
-            waits = [pause * 2**number for number in range(attempts - 1)]
+            waits = [pause * 2**number for number in range(4)]
             while broken := _receive(file, part, progress, timeout):
                 if not waits:
                     raise InputError(f"cannot fetch {file.url}: {broken}")

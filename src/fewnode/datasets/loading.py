@@ -18,7 +18,7 @@ from scipy import sparse as sp
 from scipy.io import loadmat
 
 from .. import files
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..files import PathLike, check_bound, check_unpacked, readable, reading
 from ..graph import Graph
 from ..graph.convert import graph_arguments, graph_arrays
@@ -226,17 +226,15 @@ def _ogb_table(path: Path, member: str, dtype: Any) -> np.ndarray:
 
 def _table(path: Path, file: IO[bytes], dtype: Any, separator: str, whole: Path) -> np.ndarray:
     """Numbers of a text file without a header, [rows, columns]; ``whole`` is that file or the archive with it."""
-    with file:
-        try:
-            content = io.BytesIO()
-            stream: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
-            while part := stream.read(1 << 20):
-                content.write(part)
-                check_bound(whole, content.tell())
-            content.seek(0)
-            table = np.loadtxt(content, dtype=dtype, delimiter=separator, ndmin=2, encoding="utf-8")
-        except Exception as error:  # NumPy, gzip and zlib raise different errors
-            raise InputError(f"{path} is not a table of numbers separated by {separator!r} ({error})") from error
+    wrong = f"{path} is not a table of numbers separated by {separator!r}"
+    with file, refused(wrong, Exception):  # NumPy, gzip and zlib raise different errors
+        content = io.BytesIO()
+        stream: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+        while part := stream.read(1 << 20):
+            content.write(part)
+            check_bound(whole, content.tell())
+        content.seek(0)
+        table = np.loadtxt(content, dtype=dtype, delimiter=separator, ndmin=2, encoding="utf-8")
     if not table.size:
         raise InputError(f"{path} holds no numbers")
     return table

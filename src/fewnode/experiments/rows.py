@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from ..errors import InputError
-from ..files import Count, Positive, Share, append_line, fcntl, plain, readable
+from ..errors import InputError, refused
+from ..files import Count, Positive, Share, append_line, fcntl, readable
 from .grid import Run
 
 FORMAT = 1
@@ -78,13 +78,11 @@ class Succeeded(_Header, tag="ok"):
 
 def parse_row(line: bytes) -> Row:
     """The row in a line of JSON; an invalid one raises an ``InputError``."""
-    try:
+    with refused("it is not a result row", msgspec.MsgspecError, RecursionError, ValueError, TypeError):
         row = msgspec.json.decode(line, type=dict[str, Any])
         if type(row.get("format")) is int and row["format"] > FORMAT:
             raise ValueError(f"it has format {row['format']}, this version reads up to {FORMAT}; upgrade fewnode")
         return row | {"run": msgspec.convert(row, Succeeded | Failed).run.settings()}
-    except (msgspec.MsgspecError, RecursionError, ValueError, TypeError) as error:
-        raise InputError(f"it is not a result row ({plain(error)})") from error
 
 
 def append(path: str | os.PathLike[str], row: Row) -> None:

@@ -2,8 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -12,14 +11,16 @@ import torch
 from scipy import sparse as sp
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..store import StoredNames, name_hashes, one_thread
 
 # --- Checks of the input. Each error names the place, the value and the remedy.
 
 
-def count_nodes(edge_index: Any, x: Any, y: Any, num_nodes: int | None, node_names: Sequence[str] | None) -> int:
-    """The number of nodes, on which all arguments must agree."""
+def checked_edges(
+    edge_index: Any, x: Any, y: Any, num_nodes: int | None, node_names: Sequence[str] | None
+) -> tuple[np.ndarray, int]:
+    """``edge_index`` as int64 [2, E], and the number of nodes, on which all arguments must agree."""
     sizes = {} if num_nodes is None else {"num_nodes": num_nodes}
     for what, value in (("rows of x", x), ("length of y", y), ("length of node_names", node_names)):
         if getattr(value, "shape", None) == ():
@@ -36,7 +37,11 @@ def count_nodes(edge_index: Any, x: Any, y: Any, num_nodes: int | None, node_nam
         raise InputError(f"there would be {n:,} nodes for {edges:,} edges; number them without gaps, or give x or y")
     if n <= 0:
         raise InputError("the graph is empty: it has no nodes. Give edges, num_nodes, x or y")
-    return n
+    rule = (
+        f"the columns are edges and the nodes are 0..{n - 1}. Transpose edge_index if its rows are edges; give "
+        "num_nodes, x or y for all nodes, or drop the edge"
+    )
+    return checked("edge_index", ids, (2, "E"), "iu", (0, n - 1), rule).astype(np.int64), n
 
 
 def checked(
@@ -64,15 +69,6 @@ def checked(
     return values
 
 
-def checked_edges(edge_index: Any, n: int) -> np.ndarray:
-    """``edge_index`` as int64 [2, E] with every id in 0..n-1."""
-    rule = (
-        f"the columns are edges and the nodes are 0..{n - 1}. Transpose edge_index if its rows are edges; give "
-        "num_nodes, x or y for all nodes, or drop the edge"
-    )
-    return checked("edge_index", to_numpy(edge_index), (2, "E"), "iu", (0, n - 1), rule).astype(np.int64)
-
-
 def checked_features(x: Any) -> sp.csr_matrix | np.ndarray | None:
     """Features as float32 with finite values, sparse if they were given so; None if there are no columns."""
     if x is None:
@@ -82,7 +78,7 @@ def checked_features(x: Any) -> sp.csr_matrix | np.ndarray | None:
         x = to_scipy(x.detach().cpu().to_sparse_csr())
     if sp.issparse(x):
         given = sp.csr_matrix(x)
-        with refused("the sparse features are damaged"):
+        with refused("the sparse features are damaged", ValueError):
             given.check_format(full_check=True)
         parts = given.data, given.indices, given.indptr  # copied: the caller's matrix is not changed
         found = sp.csr_matrix(parts, shape=given.shape, dtype=np.float32, copy=True)
@@ -164,6 +160,13 @@ def checked_names(what: str, names: Sequence[str] | None, n: int, unique: bool =
     return texts
 
 
+def checked_mask(name: str, mask: Any, n: int) -> Tensor | None:
+    """A mask of nodes, [n]."""
+    if mask is None:
+        return None
+    return torch.from_numpy(checked(name, to_numpy(mask), (n,), "biu", (0, 1), "true or false for each node") != 0)
+
+
 def checked_blocks(blocks: Mapping[str, int] | None, width: int) -> dict[str, int]:
     """Blocks that cover all feature columns; {} if there is only one."""
     found = {str(name): int(columns) for name, columns in (blocks or {}).items()}
@@ -172,20 +175,11 @@ def checked_blocks(blocks: Mapping[str, int] | None, width: int) -> dict[str, in
     return found if len(found) > 1 else {}
 
 
-@contextmanager
-def refused(what: str) -> Iterator[None]:
-    """Turn a ValueError of NumPy or SciPy into an ``InputError``."""
-    try:
-        yield
-    except ValueError as error:
-        raise InputError(f"{what}: {error}") from error
-
-
 def to_numpy(value: Any) -> np.ndarray:
     """A tensor, array or list as an array."""
     if isinstance(value, Tensor):
         return value.detach().cpu().numpy()
-    with refused("rows of unequal length cannot be an array"):
+    with refused("rows of unequal length cannot be an array", ValueError):
         return np.asarray(value)
 
 

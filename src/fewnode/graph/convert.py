@@ -13,7 +13,7 @@ import torch
 from scipy import sparse as sp
 
 from .. import tables
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..files import PathLike, atomic_write, checked_csr, readable
 from ..tables.read import Table, is_frame
 from .arrays import checked_features, flat, to_numpy, to_scipy
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from .graph import Graph
 
 FEATURES = ("text", "category", "number", "date", "vectors")
+ARGUMENTS = (  # of ``from_edges``, which an archive may hold
+    *("edge_index", "x", "y", "unlisted", "directed", "edge_weight", "edge_type", "edge_type_names"),
+    *("node_names", "node_titles", "class_names", "feature_names", "blocks"),
+)
 
 
 def arguments_of(given: Any, nodes: Any = None, **options: Any) -> dict[str, Any]:
@@ -107,10 +111,10 @@ def networkx_arguments(
         found["x"], used = _vectors(nodes, columns[x], x), [x]
     elif x is not None and rest and nodes:
         table = Table.of("the node attributes", {"id": names, **rest})
-        unread = Table.of("the edges", {"source": names[:1], "target": names[:1]})
-        features = tables.read_graph(unread, table, id_column="id", label_column="")
-        used = [role.column for role in features.roles if role.use in FEATURES]
-        found |= {name: features.arguments.get(name) for name in ("x", "feature_names", "node_titles")}
+        read = tables.GraphTables(None, table, id_column="id", label_column="")
+        used = [role.column for role in read.roles if role.use in FEATURES]
+        found |= dict(zip(("x", "feature_names", "blocks"), read.encode(), strict=True))
+        found["node_titles"] = read.texts().get("title")
     if label is None and rest and (not given or x not in columns):
         labels = (
             f"the attribute {given!r} holds the labels" if given else "no attribute is y, label or class: no labels"
@@ -142,10 +146,9 @@ def graphml_arguments(path: PathLike, **attributes: str | None) -> dict[str, Any
     import networkx
 
     file = readable(path)
-    try:
+    damaged = networkx.NetworkXException, SyntaxError, ValueError, LookupError, TypeError
+    with refused(f"{file} is not readable GraphML", *damaged):
         graph = networkx.read_graphml(file)
-    except (networkx.NetworkXException, SyntaxError, ValueError, LookupError, TypeError) as error:
-        raise InputError(f"{file} is not readable GraphML: {error}") from error
     graph = _named(graph)
     label = "label" if networkx.get_node_attributes(graph, "label") else ""  # y is a coordinate
     return networkx_arguments(graph, **{"label": label, **attributes})
@@ -172,10 +175,8 @@ def _vectors(nodes: Sequence[Any], rows: Sequence[Any], name: str) -> np.ndarray
     missing = [node for node, row in zip(nodes, rows, strict=True) if row is None]
     if missing:
         raise InputError(f"node {missing[0]!r} has no attribute {name!r} but others have; give it to all or to none")
-    try:
+    with refused(f"the node attribute {name!r} does not hold vectors of numbers of one length", ValueError, TypeError):
         matrix = np.array([np.asarray(row) for row in rows], dtype=np.float32)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"the node attribute {name!r} does not hold vectors of numbers of one length") from error
     return matrix[:, None] if matrix.ndim == 1 else matrix
 
 
@@ -354,19 +355,14 @@ def graph_arguments(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Arguments of ``from_edges`` from the arrays of the plain npz layout."""
     if "edge_index" not in arrays:
         raise InputError("there is no array 'edge_index'; it needs edge_index and y or x")
-    arrays = dict(arrays)
-    for key, former in (("edge_type", "edge_kind"), ("edge_type_names", "kind_names")):  # names in published archives
-        if former in arrays:
-            arrays.setdefault(key, arrays[former])
+    former = {"edge_kind": "edge_type", "kind_names": "edge_type_names"}  # names in published archives
+    found: dict[str, Any] = {former.get(name, name): part for name, part in arrays.items()}
     if "x_shape" in arrays and "x" not in arrays:
-        arrays["x"] = checked_csr(arrays, "x")
-    found: dict[str, Any] = {"directed": "directed" in arrays and bool(arrays["directed"].item())}
-    found |= {key: arrays.get(key) for key in ("edge_index", "x", "y", "unlisted", "edge_weight", "edge_type")}
-    names = ("node_names", "node_titles", "class_names", "feature_names", "edge_type_names")
-    found |= {key: arrays[key].tolist() for key in names if key in arrays}
+        found["x"] = checked_csr(arrays, "x")
     if "block_names" in arrays and "block_widths" in arrays:
         found["blocks"] = dict(zip(arrays["block_names"].tolist(), arrays["block_widths"].tolist(), strict=False))
-    return found
+    found["directed"] = "directed" in arrays and bool(arrays["directed"].item())
+    return {name: found[name] for name in ARGUMENTS if name in found}
 
 
 def graph_arrays(arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:

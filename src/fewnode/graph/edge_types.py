@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,12 +57,11 @@ def _joined(graph: Graph, weighted: bool, weights: Mapping[str, float]) -> Graph
     counted = values.cpu().numpy() if weights or (own is not None and weighted) else None
     ends = torch.stack([source, target]).cpu().numpy()
     arcs = sorted_arcs(ends, graph.num_nodes, not graph.directed, counted, None, ())  # undirected: both ways are there
-    cache = GraphCache()
-    if _several(graph) and not graph.has_features:
-        cache.get(STRUCTURE, lambda: graph.x)  # as of the whole graph
     joined = {name: arcs[name] for name in ("indptr", "indices", "weights")}
-    moved: dict[str, Any] = {name: part if part is None else part.to(graph.device) for name, part in joined.items()}
-    return replace(graph, **moved, edge_types=None, directed=False, cache=cache)
+    found = replace(graph, **joined, edge_types=None, directed=False, cache=GraphCache()).to(graph.device)
+    if _several(graph) and not graph.has_features:
+        found.cache.get(STRUCTURE, lambda: graph.x)  # as of the whole graph
+    return found
 
 
 def _ends(graph: Graph) -> tuple[Tensor, Tensor]:

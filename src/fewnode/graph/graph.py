@@ -276,8 +276,7 @@ class Graph:
             unlisted: which nodes [N] occur only in edges, so that nothing else is known about them.
             blocks: number of columns of ``x`` of each kind, in their order; each block gets its own views.
         """
-        n = arrays.count_nodes(edge_index, x, y, num_nodes, node_names)
-        edges = arrays.checked_edges(edge_index, n)
+        edges, n = arrays.checked_edges(edge_index, x, y, num_nodes, node_names)
         weight = arrays.checked_weights(edge_weight, edges.shape[1])
         types, type_names = arrays.checked_edge_types(edge_type, edge_type_names, edges.shape[1])
         features = arrays.checked_features(x)
@@ -289,7 +288,7 @@ class Graph:
             features=None if features is None else arrays.to_tensor(features),
             node_names=arrays.checked_names("node", node_names, n),
             node_titles=arrays.checked_names("node", node_titles, n, unique=False),
-            unlisted=None if unlisted is None else torch.from_numpy(np.asarray(unlisted, bool)),
+            unlisted=arrays.checked_mask("unlisted", unlisted, n),
             class_names=class_names,
             feature_names=arrays.checked_names("feature", feature_names if width else None, width),
             directed=directed,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse as sp
 
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..files import cache_dir
 from .names import option
 from .read import Table
@@ -126,11 +126,9 @@ class TableEncoder:
         texts = _texts(table, columns, rows)
         rare = 2 if len(texts) >= 100 else 1  # a word of one node says nothing about another
         vectorizer = CountVectorizer(stop_words="english", dtype=np.float32, max_features=20_000, min_df=rare)
-        try:
+        told = f"{table.path}, column {', '.join(map(repr, columns))}: no usable words in {len(texts):,} texts"
+        with refused(told, ValueError, remedy=f"leave it out with {option('ignore')}"):
             counts = vectorizer.fit_transform(texts)
-        except ValueError as error:  # no word is left
-            told = f"no usable words in {len(texts):,} texts; leave it out with {option('ignore')}"
-            raise InputError(f"{table.path}, column {', '.join(map(repr, columns))}: {told}") from error
         self.words = tuple(vectorizer.get_feature_names_out().tolist())
         if rows is None:  # encoded already
             table.cache["words", self.words] = counts
@@ -245,8 +243,7 @@ def columns_by_use(roles: Sequence[Role]) -> dict[str, list[str]]:
 
 
 def _texts(table: Table, columns: list[str], rows: slice | None) -> list[str]:
-    found: list[str] = table.fetch(" || ' ' || ".join(map(table.as_text, columns)), rows).tolist()
-    return found
+    return list(table.fetch(" || ' ' || ".join(map(table.as_text, columns)), rows))
 
 
 def _spread(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

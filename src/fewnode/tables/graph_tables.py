@@ -296,7 +296,7 @@ class Nodes(NamedTuple):
         if table is None:
             return cls(Table.of("the edges", {"id": np.array([], dtype=str)}), "id")
         check_given(table, by)
-        if table.repeated(by):
+        if not table.unique(by):
             table = table.distinct()
             remedy = f"Every node needs its own id; if another column holds the ids, name it with {option('id')}"
             check_once(table, by, remedy)
@@ -480,8 +480,9 @@ class FeatureFile(NamedTuple):
     def block(self, nodes: Nodes, listed: int, rows: slice | None = None) -> Block:
         """The features of all nodes. The first ``listed`` must have a row; the others get the mean of dense features
         and zeros of sparse ones. Or those of some ``rows``, if the file has one row for each node, in order."""
-        if self.table is None and self.x.shape[0] != listed:
-            told = f"{self.x.shape[0]:,} feature rows, but {nodes.table.path} has {listed:,} nodes"
+        known = f"{nodes.table.path} has {listed:,} nodes" if self.table is None else f"{len(self.table):,} ids"
+        if self.x.shape[0] != (listed if self.table is None else len(self.table)):
+            told = f"{self.x.shape[0]:,} feature rows, but {known}"
             raise InputError(f"{self.path} has {told}; give one row for each node, in the same order")
         if rows is not None:
             return Block("vectors", finite_rows(self.path, self.x[rows], rows.start), self.names)

@@ -1,8 +1,6 @@
 """Convert tables of any length to a store with bounded memory: DuckDB keeps them in a folder beside the arrays."""
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +11,7 @@ import numpy as np
 from numpy.lib import format as npy
 from scipy import sparse as sp
 
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..files import PathLike, whole_folder
 from ..store import Facts, Progress, check_disk, default_memory, format_bytes, name_arrays, write_name_index
 from .graph_tables import GraphTables
@@ -59,7 +57,12 @@ def import_tables(
         files = [file for file in given if isinstance(file, Path) and file.exists()]  # no queries
         each = {".npy": 1} | dict.fromkeys(TEXT, 6)  # bytes on disk for one of a file, while it is imported
         check_disk(work, sum(file.stat().st_size * each.get(file.suffix.lower(), 24) for file in files))
-        with TemporaryDirectory(dir=work) as scratch, _database(Path(scratch), memory) as database:
+        short = f"memory= {format_bytes(memory)} is too little"
+        with (
+            TemporaryDirectory(dir=work) as scratch,
+            refused(short, duckdb.OutOfMemoryException, remedy="give more"),
+            connect(f"{scratch}/tables", max(256 << 20, memory - (400 << 20)), f"{scratch}/spilled") as database,
+        ):
             progress("reading nodes", 0.0)
             node_table = read_columns(nodes, database, Path(scratch))
             if memory < (least := (600 << 20) + 56 * len(node_table)):
@@ -83,16 +86,6 @@ def import_tables(
         progress("hashing", 0.0)
     progress("done", 1.0)
     return target
-
-
-@contextmanager
-def _database(scratch: Path, memory: int) -> Iterator[Any]:
-    """The database of an import. If it needs more memory, the error says so."""
-    try:
-        with connect(scratch / "tables", max(256 << 20, memory - (400 << 20)), scratch / "spilled") as database:
-            yield database
-    except duckdb.OutOfMemoryException as error:
-        raise InputError(f"memory= {format_bytes(memory)} is too little ({error}); give more") from error
 
 
 def _write_nodes(work: Path, graph: GraphTables, batch: int, progress: Progress) -> dict[str, Any]:

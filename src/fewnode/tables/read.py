@@ -25,7 +25,7 @@ import duckdb
 import msgspec
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..files import PathLike, check_bound, check_unpacked, readable, reading
 from .names import USUAL_NAMES
 
@@ -162,8 +162,7 @@ class Table:
 
     def text(self, name: str, role: str = "values", flag: str | None = None, rows: slice | None = None) -> list[str]:
         """The cells of a column as text, '' where they are missing."""
-        found: list[str] = self.fetch(self.as_text(name, role, flag), rows).tolist()
-        return found
+        return list(self.fetch(self.as_text(name, role, flag), rows))
 
     def vectors(self, name: str) -> np.ndarray:
         """A column of vectors ``[rows, length]``, NaN where there is none."""
@@ -197,10 +196,12 @@ class Table:
         query = f"select count(distinct {text}) from {self.sql} where {text} in (select unnest(?))"
         return self.run(query, [list(values)]).fetchone()[0] / len(values) if values else 0.0
 
-    def repeated(self, name: str) -> int:
-        """How many rows have a value that another row before them has."""
-        (found,) = self.one(f"count(*) - count(distinct {self.as_text(name)})")
-        return int(found)
+    def unique(self, name: str) -> bool:
+        """Whether all cells of a column differ and none is empty."""
+        if self.columns[name] == "vectors":
+            return False
+        cells = f"count(distinct nullif({self.as_text(name)}, '')) = count(*)"
+        return all(self.one(cells, rows)[0] for rows in ("rowid < 2000", "true"))  # mostly the first rows tell
 
     def place(self, row: int, column: str | None = None) -> str:
         """Where row ``row`` (from 0) is: its file, its number from 1, and in a text file its line."""
@@ -263,13 +264,10 @@ def read_columns(given: Files, database: Any = None, folder: Path | None = None,
     database = _in_memory(os.getpid()) if database is None else database
     tables = []
     for path in several(given, name):
-        if isinstance(path, Table) or is_frame(path):
-            tables.append(path if isinstance(path, Table) else _of_frame(path, name))
-            continue
         with tempfile.TemporaryDirectory(dir=folder) as unpacked:
-            tables.append(_read(path, database, Path(unpacked)))
+            tables.append(_read(path, database, Path(unpacked), name))
         if not len(tables[-1]):
-            raise InputError(f"{path} has column names but no rows below them")
+            raise InputError(f"{tables[-1].path} has column names but no rows below them")
     return tables[0] if len(tables) == 1 else _joined(tables)
 
 
@@ -289,7 +287,11 @@ def _joined(tables: Sequence[Table]) -> Table:
     return _stored(first.database, first.path, list(first.columns), rows, notes=notes, parts=parts)
 
 
-def _read(path: Any, database: Any, folder: Path) -> Table:
+def _read(path: Any, database: Any, folder: Path, name: str) -> Table:
+    if isinstance(path, Table):
+        return path
+    if is_frame(path):
+        return _of_frame(path, name)
     if is_query(path):
         told = f'the query "{path}" fails', "correct the query, or name a file"
         return _from_sql(database, Path("the query"), f"({path})", *told)
@@ -327,15 +329,12 @@ def literal(text: Any) -> str:
 def _from_sql(database: Any, path: Path, source: str, what: str, remedy: str = "write it again") -> Table:
     """A table of a source that DuckDB reads directly; ``what`` and ``remedy`` are for the error if it cannot. The row
     index that pandas writes into Parquet is left out."""
-    try:
+    with refused(what, duckdb.Error, remedy=remedy):
         described = database.cursor().execute(f"describe select * from {source}").fetchall()
         if path.exists():  # of a packed format
             (rows,) = database.cursor().execute(f"select count(*) from {source}").fetchone()
             check_bound(path, rows * len(described), *CELLS)
         table = _stored(database, path, [row[0] for row in described], source)
-    except duckdb.Error as error:
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise InputError(f"{what} ({reason}); {remedy}") from error
     for name in [name for name in table.columns if name.startswith("__index_level_")]:
         del table.columns[name]
     if not table.columns:
@@ -530,11 +529,9 @@ def _read_json_lines(file: Path, database: Any, plain: Path, notes: list[str]) -
         table = _from_sql(database, file, source, f"{file} cannot be read")
     except InputError:
         for number, line in enumerate(plain.read_bytes().splitlines(), 1):  # which one is it?
-            try:
+            told, remedy = f"{file}, line {number}: not a JSON object", "write one {...} in each line"
+            with refused(told, ValueError, RecursionError, remedy=remedy):
                 msgspec.json.decode(line.strip() or b"{}", type=dict)
-            except (ValueError, RecursionError) as error:
-                told = f"not a JSON object ({error}); write one {{...}} in each line"
-                raise InputError(f"{file}, line {number}: {told}") from error
         raise
     table.notes = notes
     return table
@@ -542,11 +539,9 @@ def _read_json_lines(file: Path, database: Any, plain: Path, notes: list[str]) -
 
 def _excel_text(file: Path, folder: Path) -> tuple[Path, list[str]]:
     """The first sheet that is not empty as CSV without its blank rows, and notes about the file."""
-    try:
+    remedy = "pip install 'fewnode[tables]', or save it as CSV"
+    with refused(f"{file}: Excel needs openpyxl, which is not installed", ImportError, remedy=remedy):
         import openpyxl
-    except ImportError as error:
-        remedy = "pip install 'fewnode[tables]', or save it as CSV"
-        raise InputError(f"{file}: Excel needs openpyxl, which is not installed: {remedy}") from error
     check_unpacked(file, 64 << 20)  # all cells are held in memory
     plain, sheets = folder / "sheet", dict[str, list[Any]]()
     with reading(file, "save it again as .xlsx"):
@@ -577,8 +572,8 @@ def _of_frame(frame: Any, name: str) -> Table:
     if hasattr(frame, "reset_index") and any(level is not None for level in frame.index.names):
         frame = frame.reset_index()
     names = [str(column) for column in frame.columns]
-    if len(frame) == 0 or not names:
-        raise InputError(f"{name} is a DataFrame without {'rows' if names else 'columns'}")
+    if not names:
+        raise InputError(f"{name} is a DataFrame without columns")
     _check_names(name, names)
     return Table.of(name, {text: frame[column] for text, column in zip(names, frame.columns, strict=True)})
 

@@ -58,10 +58,10 @@ def find_id(table: Table, given: Sequence[str], ends: Sequence[tuple[Table, str]
         return given[0], GIVEN
     if plain := [name for name in table.columns if names.plain(name) == "id"]:
         return plain[0], "its name"
-    unique = [name for name in table.columns if _unique(table, name)]
+    unique = [name for name in table.columns if table.unique(name)]
     if not unique:  # rows may be repeated
         rows = table.distinct()
-        unique = [name for name in table.columns if _unique(rows, name)]
+        unique = [name for name in table.columns if rows.unique(name)]
     samples = [other.sample(end) for other, end in ends]
     found = [name for name in unique if any(table.share(name, values) >= 0.5 for values in samples)]
     named = [name for name in found or unique or table.columns if names.is_id(name)]
@@ -79,14 +79,6 @@ def none_found(table: Table, what: str, *uses: str) -> InputError:
     there = f"there are {listed(table.columns)}. Say which it is with {' and '.join(map(option, uses))}"
     remedy = f"{there}; a file without column names needs a first row with them"
     return InputError(f"{table.path} has no column {what}, and no other looks like it: {remedy}")
-
-
-def _unique(table: Table, name: str) -> bool:
-    """Whether all cells differ and none is empty."""
-    if table.columns[name] == "vectors":
-        return False
-    cells = f"count(distinct nullif({table.as_text(name)}, '')) = count(*)"
-    return all(table.one(cells, rows)[0] for rows in ("rowid < 2000", "true"))  # mostly the first rows tell
 
 
 def node_roles(
@@ -348,7 +340,7 @@ def pair_roles(table: Table, options: Mapping[str, Any], known: Known, remedy: s
     by = given or [name for name in table.columns if names.plain(name) == "id"]
     by = by or [name for name in table.columns if known and known(table.sample(name)) >= 0.5]
     labels = {name for name in table.columns if names.words_of(name) & (names.LABELS | names.GROUPS)}
-    for rule in (names.is_id, lambda name: name not in labels, lambda name: not table.repeated(name)):
+    for rule in (names.is_id, lambda name: name not in labels, table.unique):
         narrower = [name for name in by or table.columns if rule(name)] if len(by) != 1 else []
         by = narrower or by  # class names may be ids too
     node = only("id", by, "node ids")

@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 from scipy import sparse as sp
 
-from ..errors import InputError
+from ..errors import InputError, reason, refused
 from ..files import PathLike, cache_dir, parse_json, readable, reading, sha256
 
 REMEDY = "fetch the encoder again"
@@ -234,9 +234,8 @@ class LibraryEncoder(Encoder):
                 self.sha256 = _hashed(hashlib.sha256(part.tobytes()).hexdigest() for part in weights)
             self.dim = self._vectors(["a"]).shape[1]
         except Exception as error:  # each library has its own for a name unknown, a network away, a damaged file
-            reason = (str(error).splitlines() or [""])[0][:200]
             remedy = f"fetch it on another machine (hf download {name} --local-dir FOLDER) and give the folder"
-            told = f"{library} cannot load {name!r} ({type(error).__name__}: {reason})"
+            told = f"{library} cannot load {name!r} ({type(error).__name__}: {reason(error)[:200]})"
             raise InputError(f"{told}. Without a network, {remedy}") from error
 
     def _vectors(self, texts: list[str]) -> np.ndarray:
@@ -305,10 +304,8 @@ def _tokenizer(path: Path) -> Any:
 
 
 def _package(name: str, extra: str = "text") -> Any:
-    try:
+    with refused(f"text encoders need the package {name}", ImportError, remedy=f"pip install 'fewnode[{extra}]'"):
         return import_module(name)
-    except ImportError as error:
-        raise InputError(f"text encoders need the package {name}: pip install 'fewnode[{extra}]'") from error
 
 
 def _hashed(parts: Iterable[str]) -> str:
@@ -336,7 +333,8 @@ def encode_cached(encoder: Encoder, texts: Sequence[str], folder: PathLike | Non
     path = place / f"{encoder.sha256}-{encoder.max_tokens}.sqlite"
     out = np.zeros((len(texts), encoder.dim), np.float32)
     started = last = time.monotonic()
-    try:
+    remedy = "remove it, or set FEWNODE_CACHE to another folder"
+    with refused(f"{path} cannot be used", OSError, sqlite3.Error, remedy=remedy):
         place.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=60)) as kept:
             kept.execute("create table if not exists vectors (key blob primary key, vector blob, crc)")
@@ -359,7 +357,4 @@ def encode_cached(encoder: Encoder, texts: Sequence[str], folder: PathLike | Non
                     rate = done / (now - started)
                     left = f"{rate:,.0f} texts/s, {(len(texts) - done) / rate:,.0f} s left"
                     sys.stderr.write(f"encoding texts: {done:,} of {len(texts):,}, {left}\n")
-    except (OSError, sqlite3.Error) as error:
-        told = f"{path} cannot be used ({error}); remove it, or set FEWNODE_CACHE to another folder"
-        raise InputError(told) from error
     return out
