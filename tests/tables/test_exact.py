@@ -28,7 +28,7 @@ def test_small_labels_with_gaps_are_whole_numbers(tmp_path):
 
 def test_infinite_ids_are_text_and_binary_ones_are_refused(tmp_path):
     assert table(tmp_path, id=[1.0, float("inf")]).text("id", "ids") == ["1", "inf"]
-    with pytest.raises(InputError, match=r"not a readable Parquet file .*not valid UTF8"):
+    with pytest.raises(InputError, match=r"not a readable Parquet file: .*not valid UTF8"):
         table(tmp_path, id=pa.array([b"\xff"], pa.binary()))
 
 

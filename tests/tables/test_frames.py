@@ -38,7 +38,7 @@ def test_whole_numbers_as_ids(frame):
 def test_mistakes_in_frames_are_named_by_row(frame):
     with pytest.raises(InputError, match="edges, row 2, column"):
         Graph.of(frame({"u": [10, None], "v": [20, 30]}))
-    with pytest.raises(InputError, match="edges has column names but no rows"):
+    with pytest.raises(InputError, match="DataFrame without rows"):
         Graph.of(frame({"u": [], "v": []}))
     with pytest.raises(InputError, match="nodes is a value of type int"):
         Graph.of(frame(EDGES), nodes=3)

@@ -335,7 +335,7 @@ def test_a_duckdb_file_holds_one_table_or_a_query_names_it(write, tmp_path):
     assert tables.read_graph(path).arguments["edge_index"].tolist() == [[0, 1, 2, 3], [1, 2, 0, 0]]
     with duckdb.connect(str(path)) as database:
         database.execute(f"create table nodes as from read_csv('{write('nodes.csv', NODES)}')")
-    with pytest.raises(InputError, match=r"graph\.duckdb is not a .* with one table .*table_name = 'NAME'"):
+    with pytest.raises(InputError, match=r"graph\.duckdb is not a .* with one table: .*table_name = 'NAME'"):
         tables.read_graph(path)
     made = tables.read_graph(
         *(f"from read_duckdb('{path}', table_name = '{name}')" for name in ("edges", "nodes"))

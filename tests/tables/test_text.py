@@ -358,7 +358,7 @@ def test_a_damaged_vector_is_made_again_and_only_once(tmp_path):
 
 def test_a_database_that_is_none_is_named_and_left_alone(tmp_path):
     (tmp_path / f"{'c' * 64}-8.sqlite").write_text("rubbish " * 999)
-    with pytest.raises(InputError, match=r"-8\.sqlite cannot be used .*remove it, or set FEWNODE_CACHE"):
+    with pytest.raises(InputError, match=r"-8\.sqlite cannot be used: .*remove it, or set FEWNODE_CACHE"):
         encode_cached(Counted(), ["a"], tmp_path)
     assert (tmp_path / f"{'c' * 64}-8.sqlite").read_text() == "rubbish " * 999
 

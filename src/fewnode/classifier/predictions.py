@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import InputError, refused
 
 UNKNOWN = "unknown"  # the label of a node whose best class is below the confidence asked for
 OTHER, NONE_OF_THESE = "other", "none of these"  # a node of no class; the second, where a class is called "other"
@@ -37,10 +37,9 @@ class Rows:
 
     def to_frame(self, *args: Any, **options: Any) -> Any:
         """The ``table``, which takes the same arguments, as a pandas DataFrame with the ids as its index."""
-        try:
+        remedy = "pip install pandas; table() gives the same columns"
+        with refused("a DataFrame needs pandas", ImportError, remedy=remedy):
             import pandas  # type: ignore[import-untyped,unused-ignore]
-        except ImportError as error:
-            raise InputError("a DataFrame needs pandas: pip install pandas; table() gives the same columns") from error
         return pandas.DataFrame(self.table(*args, **options)).set_index("id")
 
     def _first(self, rows: int) -> tuple[int, list[list[str]]]:

@@ -1,5 +1,6 @@
 """The catalogue of data sets, ``catalog.toml``: sources, checks and splits. Importing it is cheap."""
 
+import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -8,7 +9,6 @@ from typing import Any
 import msgspec
 
 from ..errors import one_of
-from ..files import read_toml
 
 
 class File(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class Entry(msgspec.Struct, frozen=True):
 @cache
 def entries() -> dict[str, Entry]:
     """All data sets by name, the bundled one first."""
-    document = read_toml(Path(__file__).with_suffix(".toml"))
+    document = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     splits = {name: list(parts.values()) for name, parts in document["splits"].items()}
     found = {
         name: {"name": name, **facts, "split": splits[facts["split"]]} for name, facts in document["datasets"].items()

@@ -20,7 +20,7 @@ from statistics import fmean
 from threading import Thread
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..tasks import TaskSampler
 from . import rows as results
 from .grid import Run
@@ -255,10 +255,8 @@ class Cluster:
 def connected(address: str | None) -> Any:
     """Ray's module, connected to the cluster at ``address`` (None: a cluster of this machine alone)."""
     where = _start(address)
-    try:
+    with refused("the engine ray needs Ray", ImportError, remedy="pip install 'fewnode[ray]'"):
         import ray
-    except ImportError as error:
-        raise InputError("the engine ray needs Ray: pip install 'fewnode[ray]'") from error
     if ray.is_initialized():
         return ray
     if address is not None:

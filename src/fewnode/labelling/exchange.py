@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ..classifier.inputs import name_index
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..files import PathLike, readable
 from ..graph import Graph
 from .labels import SETTLED, Answer, Step, agreed
@@ -68,12 +68,10 @@ def read(path: PathLike, graph: Graph) -> list[Step]:
 
 
 def _records(path: PathLike, text: str) -> list[dict[str, Any]]:
-    try:
+    with refused(f"{path} is neither a JSON list nor JSON lines of records", ValueError, RecursionError):
         if text.startswith("["):
             return msgspec.json.decode(text, type=list[dict[str, Any]])
         return [msgspec.json.decode(line, type=dict[str, Any]) for line in text.splitlines() if line.strip()]
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is neither a JSON list nor JSON lines of records: {error}") from error
 
 
 def _answers(record: Mapping[str, Any]) -> Iterable[tuple[Any, Any, Mapping[str, Any]]]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..errors import InputError
+from ..errors import InputError, refused
 
 try:
     import h11
@@ -124,10 +124,10 @@ class Connection(H11Protocol):
 
 
 def listening_at(host: str, port: int) -> socket.socket:
-    try:  # from now on a browser waits instead of being refused while the map is drawn
+    remedy = "choose another with port=, or 0"
+    with refused(f"{host}:{port} cannot be listened on", OSError, OverflowError, remedy=remedy):
+        # From now on a browser waits instead of being refused while the map is drawn.
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except (OSError, OverflowError) as error:
-        raise InputError(f"{host}:{port} cannot be listened on ({error}); choose another with port=, or 0") from error
 
 
 def server_of(app: ASGIApp, grace: int) -> uvicorn.Server:

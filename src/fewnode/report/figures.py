@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
+from ..errors import refused
 from .results import Cell, Problem, dataset_title
 from .tables import main_problems, order_titles
 from .templating import short
@@ -23,10 +23,8 @@ Figure = Any
 def _panels(groups: Sequence[tuple[str, Any]], draw: Callable[[Any, Any], None], height: float = 2.6) -> Figure | None:
     """A figure with one panel for each title and group, drawn by ``draw(axis, group)``, and one legend for what they
     label."""
-    try:
+    with refused("a report needs matplotlib", ImportError, remedy="pip install 'fewnode[report]'"):
         from matplotlib.figure import Figure as Canvas
-    except ImportError as error:
-        raise InputError("a report needs matplotlib: pip install 'fewnode[report]'") from error
     if not groups:
         return None
     columns = min(3, len(groups))

@@ -267,7 +267,7 @@ def read_columns(given: Files, database: Any = None, folder: Path | None = None,
         with tempfile.TemporaryDirectory(dir=folder) as unpacked:
             tables.append(_read(path, database, Path(unpacked), name))
         if not len(tables[-1]):
-            raise InputError(f"{tables[-1].path} has column names but no rows below them")
+            raise InputError(f"{path} has column names but no rows below them")
     return tables[0] if len(tables) == 1 else _joined(tables)
 
 
@@ -572,8 +572,8 @@ def _of_frame(frame: Any, name: str) -> Table:
     if hasattr(frame, "reset_index") and any(level is not None for level in frame.index.names):
         frame = frame.reset_index()
     names = [str(column) for column in frame.columns]
-    if not names:
-        raise InputError(f"{name} is a DataFrame without columns")
+    if len(frame) == 0 or not names:
+        raise InputError(f"{name} is a DataFrame without {'rows' if names else 'columns'}")
     _check_names(name, names)
     return Table.of(name, {text: frame[column] for text, column in zip(names, frame.columns, strict=True)})
 

@@ -6,7 +6,7 @@ from typing import Any
 from safetensors.torch import load_file
 
 from .. import methods
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..files import Manifest, PathLike, check_finite, parse_json, unchanged, whole_folder, write_json, write_tensors
 from ..methods.base import Method, ModelCard
 
@@ -76,11 +76,9 @@ def read(source: Path, manifest: Manifest, method: type[Method] | None = None) -
     with manifest.checking(source, WEIGHTS) as file:
         weights = load_file(file)
         check_finite(weights)
-        try:
+        with refused(f"{file} does not hold the weights its card describes", RuntimeError, TypeError):
             model = kind(**card.context, **card.options)
             model.load_state_dict(weights)
-        except (RuntimeError, TypeError) as error:
-            raise InputError(f"{file} does not hold the weights its card describes: {error}") from error
     model.card = card
     return model.eval()
 

@@ -21,7 +21,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from .. import methods
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..files import PathLike, check_finite, readable, reading, write_tensors
 from ..graph import Graph
 from ..methods.base import Method, ModelCard, Training, checked_options, constructor_parameters, versions
@@ -147,10 +147,8 @@ class TensorBoardLog:
     """
 
     def __init__(self, folder: PathLike) -> None:
-        try:
+        with refused("writing for TensorBoard needs it", ImportError, remedy="pip install 'fewnode[log]'"):
             from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise InputError("writing for TensorBoard needs it installed: pip install 'fewnode[log]'") from error
         self.writer = SummaryWriter(str(folder))
 
     def __call__(self, progress: TrainingProgress) -> None:
@@ -392,8 +390,6 @@ def _device(name: str) -> torch.device:
     """The device of that name. "auto" is a GPU, if there is one: of the processes of torchrun, each takes its own."""
     if name == "auto":
         name = f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu"
-    try:
+    absent = RuntimeError, AssertionError  # torch's answers to a misspelt or absent device
+    with refused(f"device {name!r} cannot be used here", *absent, remedy="try 'auto' or 'cpu'"):
         return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:  # torch's answers to a misspelt or absent device
-        reason = str(error).splitlines()[0]
-        raise InputError(f"device {name!r} cannot be used here ({reason}); try 'auto' or 'cpu'") from error
