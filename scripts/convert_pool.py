@@ -70,8 +70,11 @@ def main() -> None:
     parser.add_argument("--part", choices=["validation", "test"], default="test")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    tasks = read_pool(args.pool, args.part)
-    tasks.save(args.out)
+    try:
+        tasks = read_pool(args.pool, args.part)
+        tasks.save(args.out)
+    except InputError as error:
+        parser.exit(2, f"convert_pool: {error}\n")
     shape = f"{tasks.support.shape[1]} supports, {tasks.query.shape[1]} queries"
     print(f"{args.out}: {len(tasks)} {tasks.n_way}-way tasks, {shape}")
 

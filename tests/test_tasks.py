@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -17,6 +19,10 @@ def test_pools_are_kept(tmp_path):
     for name in ("support", "support_y", "query", "query_y"):
         assert torch.equal(getattr(again, name), getattr(tasks, name))
     assert again.n_way == 3
+    (tmp_path / "pool.pkl").write_bytes(pickle.dumps([([1], [0], [2], [0])]))
+    with pytest.raises(InputError, match=r"pool\.pkl is damaged; .* or is not a readable \.npz archive") as refused:
+        Tasks.load(tmp_path / "pool.pkl")
+    assert "allow_pickle" not in str(refused.value)  # NumPy's advice
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
     with pytest.raises(InputError, match="not a pool of tasks: it has no query, support, support_y"):
         Tasks.load(tmp_path / "other.npz")

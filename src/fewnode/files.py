@@ -315,6 +315,8 @@ def read_npz(path: PathLike) -> dict[str, np.ndarray]:
     file = readable(path)
     check_unpacked(file)
     remedy = "it may be truncated, or is not a readable .npz archive: fetch or write it again"
+    if not zipfile.is_zipfile(file):  # NumPy would advise to load a pickle nevertheless
+        raise InputError(f"{file} is damaged; {remedy}")
     with reading(file, remedy), np.load(file, allow_pickle=False) as archive:
         return dict(archive)
 

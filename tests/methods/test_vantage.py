@@ -39,6 +39,11 @@ def test_it_takes_many_classes_for_an_lda_view(tiny, fitted):
     assert enough.lda is not None and float(enough.gate[-1]) == -2  # next to nothing before training
 
 
+def test_thirty_base_classes_are_enough_for_an_lda_view():
+    few, many = (module.Vantage(40, base_classes=tuple(range(n)), rank=8) for n in (29, 30))
+    assert few.lda is None and many.lda is not None
+
+
 def lda_view(model, graph):
     """The LDA view of all nodes, if the model has one."""
     words = model.embed(graph)[: len(WORDS)]

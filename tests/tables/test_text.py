@@ -233,6 +233,9 @@ def test_a_place_without_an_encoder(static, monkeypatch):
     monkeypatch.setattr(text, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"no library that knows a model of this name.*pip install sentence-tran"):
         load_encoder("sentence-transformers/all-MiniLM-L6-v2")
+    monkeypatch.setenv("FEWNODE_CACHE", str(static / "cache"))
+    with pytest.raises(InputError, match="fetch it with fewnode encoder get"):
+        load_encoder("potion-base-8M")
     with pytest.raises(InputError, match="pip install wordllama"):
         load_encoder("wordllama")
 

@@ -24,7 +24,7 @@ from .schema import Role, is_missing, numbers
 from .text import Encoder, encode_cached, find_encoder
 
 HINT = (
-    "texts are read as words only; a pretrained text encoder is worth 2 points of accuracy or more: pip install "
+    "texts are read as words only; a pretrained text encoder is worth 1 to 4 points of accuracy: pip install "
     "'fewnode[text]', then fewnode encoder get"
 )
 # By benchmarks/blocks.py

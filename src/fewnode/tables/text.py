@@ -218,6 +218,8 @@ class LibraryEncoder(Encoder):
         library = next((part for part in ("sentence_transformers", "fastembed") if find_spec(part)), None)
         if library is None:
             remedy = "give the folder of an encoder, or pip install sentence-transformers (or fastembed)"
+            if name == DEFAULT:
+                remedy = "fetch it with fewnode encoder get, or give its folder"
             raise InputError(f"there is no folder {name!r}, and no library that knows a model of this name: {remedy}")
         try:
             package = import_module(library)
