@@ -132,8 +132,9 @@ def test_one_class_is_enough_to_find_more_like_these(classifier):
     assert not set(found.names) & set(mules["mule"]) and found.table()["rank"].tolist() == list(range(1, 11))
     assert found.probabilities.tolist() == sorted(found.probabilities.tolist(), reverse=True)
     assert 0 < found.expected(1) <= 1 and found.expected(10) <= 10 and len(found) == 10
-    with pytest.raises(InputError, match="top is 1000; there are 57 nodes"):
-        classifier.find("mule", top=1000)
+    assert len(classifier.find("mule", top=1000)) == len(classifier.find("mule")) == 57  # there are no more
+    with pytest.raises(InputError, match="top is 0; there are 57 nodes"):
+        classifier.find("mule", top=0)
     with pytest.raises(InputError, match="unknown class 'bakery'"):
         classifier.find("bakery")
     with pytest.raises(InputError, match="the first 11; there are 10"):

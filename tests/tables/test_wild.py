@@ -555,6 +555,13 @@ def test_a_column_of_many_names_is_not_said_to_differ_everywhere(tmp_path):
     assert roles["from where"].use == "" and roles["from where"].why == "many different values"
 
 
+def test_labels_that_differ_in_case_are_two_classes_and_said_to_be(tmp_path):
+    files = prepared(tmp_path, {"e.csv": EDGES, "n.csv": NODES.replace("a,cat", "a,Cat")}, {})
+    found = io.read_graph(**files)
+    assert found.arguments["class_names"] == ("Cat", "cat", "dog")
+    assert found.notes == ["labels 'Cat', 'cat' differ only in case, and are taken for different classes"]
+
+
 def test_repeated_rows_of_a_node_table_are_left_out_and_counted(tmp_path):
     """Rows after them are still named by their own number."""
     repeated = NODES + "b,dog,0\na,cat,1.5\n"
@@ -617,6 +624,11 @@ TOWNS = "id,town,shop\na,Rome,x\nb,Bonn,y\nc,Rome,x\nd,Bonn,y\n"
             },
             {},
             ["e.csv, row 1 (line 2)", "'a' is not in column 'id'", "source_column="],
+        ),
+        (
+            {"e.csv": "source,target\n1,2\n2,3\n", "n.csv": "id,label\n001,cat\n002,dog\n003,cat\n"},
+            {},
+            ["'1' is not in column 'id'", "n.csv (nearest id: '001')"],
         ),
         (
             {"e.csv": "from,to,src,dst\na,b,a,b\nb,a,b,a\n", "n.csv": NODES},

@@ -566,7 +566,8 @@ class FewShotClassifier:
         return float(np.mean(predicted == np.array(wanted, dtype=object))) if wanted else 0.0
 
     def find(self, label: str | None = None, top: int = 100) -> Candidates:
-        """The ``top`` nodes without a label that are likeliest of the class ``label``, by default the only new one."""
+        """The ``top`` nodes without a label (or all, if there are fewer) that are likeliest of the class ``label``, by
+        default the only new one."""
         if label is None:
             new = list(self._task().examples)
             if len(new) != 1:
@@ -575,7 +576,7 @@ class FewShotClassifier:
             label = new[0]
         one_of("class", label, self.classes_)
         nodes = self.unlabelled()
-        if not 1 <= top <= len(nodes):
+        if top < 1 or not len(nodes):
             raise InputError(f"top is {top}; there are {len(nodes)} nodes without a label")
         at = self.classes_.index(label)
         likely = torch.cat([part.probabilities[:, at] for part in self.iter_proba(nodes)])

@@ -99,12 +99,11 @@ def evaluate_tables(
     n_query: int | None = None,
     n_tasks: int = 500,
     seed: int = 0,
-    say: Say = lambda _: None,
 ) -> tuple[Evaluation | None, dict[str, Any]]:
     """The accuracy of a user's model on tasks of its own graph. The classes of the tasks are those it neither learned
     from nor was selected on, if two of them have enough labels, else its validation classes; without any the accuracy
     is None. The second value says which they are, and what the simulations of open-set classification achieved."""
-    classifier = load_attached(folder, say=say)
+    classifier = load_attached(folder)
     model, graph, known = classifier.model, classifier.graph, classifier.known
     assert model is not None and graph is not None
     k_shot, n_query = k_shot or classifier.k_shot, n_query or classifier.n_query

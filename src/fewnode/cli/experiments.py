@@ -145,7 +145,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
         if args.pool is not None:
             raise InputError("--pool is for models of a data set; tasks of your own graph are drawn (--tasks, --seed)")
         shape = options.picked(args, *options.SHAPE)
-        found, facts = evaluate_tables(args.folder, **shape, n_tasks=args.tasks, seed=args.seed, say=say)
+        found, facts = evaluate_tables(args.folder, **shape, n_tasks=args.tasks, seed=args.seed)
         more = {"seed": args.seed, **facts}
     else:
         tasks = None if args.pool is None else Tasks.load(args.pool)

@@ -211,7 +211,7 @@ def application(service: Service, limits: Limits, token: str | None = None) -> A
     ) -> Response:
         """The nodes without a label that are likeliest of a class."""
         served = service.current()
-        found = served.classifier.find(label, min(top, len(served.classifier.unlabelled())))
+        found = served.classifier.find(label, top)
         rows = dict(zip(found.names, found.probabilities.double().numpy().round(6).tolist(), strict=True))
         return json_response({"model": served.model, "label": found.label, "candidates": rows})
 

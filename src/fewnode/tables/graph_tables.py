@@ -148,7 +148,8 @@ class GraphTables:
             raise InputError(f"{table.path}: the ids of the edges are in {told}; {remedy}")
         if share == 0:
             (first,), remedy = edges.text(source, rows=slice(0, 1)), ", ".join(map(option, ("id", "source", "target")))
-            told = f"{first!r} is not in column {used!r} of {table.path}, nor is any other id of the edges"
+            near = Nodes(table, used).nearest(first)
+            told = f"{first!r} is not in column {used!r} of {table.path}{near}, nor is any other id of the edges"
             raise InputError(f"{edges.place(0, source)}: {told}. Name the right columns with {remedy}")
 
     def _tell_changes(self, known: "Nodes", rows: int) -> None:
@@ -425,6 +426,9 @@ def class_numbers(
         for odd in ("NA", "None", "none", "unknown", "Unknown", "other", "-")
         if odd in found
     ]
+    spelt = Counter(map(str.lower, classes))
+    if twins := [name for name in classes if spelt[name.lower()] > 1]:
+        notes.append(f"labels {schema.listed(twins)} differ only in case, and are taken for different classes")
     number = {name: i for i, name in enumerate(classes)}
     of_cell = {cell: number[value] for cell, value in label.items() if value in number}
     return table.codes(name, of_cell), tuple(classes) or None

@@ -222,8 +222,8 @@ def _where(rows: slice | None) -> str:
 
 
 def close_name(name: str, names: Iterable[str]) -> str | None:
-    """The most similar of ``names``, if at most 30 % of the letters differ; case is ignored."""
-    far = "damerau_levenshtein(lower(n), lower($name)) / greatest(len(n), len($name))"
+    """The most similar of ``names``, if at most 30 % of the letters differ; case and leading zeros are ignored."""
+    far = "damerau_levenshtein(ltrim(lower(n), '0'), ltrim(lower($name), '0')) / greatest(len(n), len($name))"
     like = "jaro_winkler_similarity(n, $name)"
     nearest = f"select n from (select unnest($names) n) where {far} <= 0.3 order by {far}, {like} desc limit 1"
     found = _in_memory(os.getpid()).cursor().execute(nearest, {"name": name, "names": list(names)}).fetchone()
