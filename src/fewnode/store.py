@@ -52,7 +52,7 @@ def parsed_memory(text: str) -> int:
     try:
         return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " ")) if found else int(text)
     except ValueError:
-        raise InputError(f"--memory {text!r}: write a size, for example 4GB or 512MB") from None
+        raise InputError(f"{text!r}: write a size, for example 4GB or 512MB") from None
 
 
 def default_memory() -> int:

@@ -6,6 +6,14 @@ from fewnode.cli import build_parser
 from fewnode.cli.options import with_flags
 
 
+def test_a_size_that_is_none_is_told_before_anything_is_read(capsys):
+    sizes = ["--nodes", "9", "--edges", "9", "--columns", "9"]
+    assert build_parser().parse_args(["plan", *sizes, "--memory", "1.5g"]).memory == 3 << 29
+    with pytest.raises(SystemExit):
+        build_parser().parse_args(["label", "m", "--memory", "much"])
+    assert "argument --memory: 'much': write a size, for example 4GB" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("command", "message", "told"),
     [

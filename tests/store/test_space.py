@@ -93,7 +93,7 @@ def test_sizes_are_read(text, size):
 
 
 def test_no_size_is_refused():
-    with pytest.raises(InputError, match="--memory 'much': write a size, for example 4GB"):
+    with pytest.raises(InputError, match="'much': write a size, for example 4GB"):
         parsed_memory("much")
     assert format_bytes(3 << 29) == "1.5GB" and format_bytes(10 << 20) == "10MB"
 

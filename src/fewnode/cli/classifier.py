@@ -8,7 +8,6 @@ from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ def fit_classifier(args: argparse.Namespace) -> None:
     reading = ("labels", "strict", "knn", "directed", "type_per_file", "multi_label", "max_classes", "decimal")
     chosen = {name: value for name, value in options.picked(args, *reading, "text_encoder").items() if value}
     source = TableSource.of(args.edges, args.nodes, args.features, **chosen, **options.given_columns(args))
-    graph, source = source.infer(options.given_memory(args))
+    graph, source = source.infer(args.memory)
     settings = options.picked(args, "method", "n_way", "k_shot", "min_size", "seed", "device") | method_options
     classifier = FewShotClassifier(**settings)
     split = classifier.choose_split(graph)
@@ -137,7 +136,7 @@ def _adapted(args: argparse.Namespace, wanted: Sequence[str] = ()) -> FewShotCla
         raise InputError(f"--describe {wrong[0]!r}: write CLASS=TEXT, for example 'mule=accounts that forward money'")
     if args.support is not None:
         readable(args.support)
-    classifier = load_attached(args.folder, say=say, **_where(args))
+    classifier = load_attached(args.folder, say=say, **options.picked(args, *options.GRAPH))
     assert classifier.graph is not None
     find_nodes(classifier.graph, wanted, "nodes asked for")
     closed = args.closed_set or not bool((classifier.graph.y >= 0).any())
@@ -151,21 +150,16 @@ def _adapted(args: argparse.Namespace, wanted: Sequence[str] = ()) -> FewShotCla
         raise InputError(f"{args.support}: {error}" if args.support is not None else str(error)) from error
 
 
-def _where(args: argparse.Namespace) -> dict[str, Any]:
-    """Other files to work on, and the memory for a store."""
-    return options.picked(args, "edges", "nodes", "features") | {"memory": options.given_memory(args)}
-
-
 def _shots(classifier: FewShotClassifier) -> dict[str, int]:
     return {name: len(nodes) for name, nodes in (classifier.support or {}).items()}
 
 
 def _explain_command(args: argparse.Namespace, node: str) -> str:
     words = ["fewnode", "explain", args.folder]
-    for name in ("support", "describe", "edges", "nodes", "features", "memory"):
+    for name in ("support", "describe", *options.GRAPH):
         given = getattr(args, name) or []
-        for value in [given] if isinstance(given, str) else given:
-            words += [f"--{name}", value]
+        for value in given if isinstance(given, list) else [given]:
+            words += [f"--{name}", str(value)]
     words += [f"--{name.replace('_', '-')}" for name in ("use_class_names", "closed_set") if getattr(args, name)]
     for name, share in args.prior:
         words += ["--prior", f"{name}={share:g}"]
@@ -177,7 +171,7 @@ def find_candidates(args: argparse.Namespace) -> None:
         check_writable(args.out, args.force)
     top = args.top or (20 if args.out is None else 200)
     if args.text is not None:
-        classifier = load_attached(args.folder, say=say, **_where(args))
+        classifier = load_attached(args.folder, say=say, **options.picked(args, *options.GRAPH))
         found = classifier.search(args.text, top)
     else:
         classifier = _adapted(args)
@@ -202,7 +196,9 @@ def find_candidates(args: argparse.Namespace) -> None:
 
 def grow_model(args: argparse.Namespace) -> None:
     with Bar() as bar:
-        found = grow_folder(args.folder, args.labels, args.out, progress=bar.stage, say=say, **_where(args))
+        found = grow_folder(
+            args.folder, args.labels, args.out, progress=bar.stage, say=say, **options.picked(args, *options.GRAPH)
+        )
     emit(args, {"folder": args.out or args.folder, **found._asdict()}, "grow")
 
 
@@ -215,7 +211,7 @@ def explain_node(args: argparse.Namespace) -> None:
 def find_label_issues(args: argparse.Namespace) -> None:
     if args.out is not None:
         check_writable(args.out, args.force)
-    classifier = load_attached(args.folder, say=say, **_where(args))
+    classifier = load_attached(args.folder, say=say, **options.picked(args, *options.GRAPH))
     with Bar() as bar:
         found = classifier.find_label_issues(args.top, progress=bar.stage)
     table = found.table()
@@ -229,8 +225,8 @@ def find_label_issues(args: argparse.Namespace) -> None:
 def label_nodes(args: argparse.Namespace) -> None:
     from ..labelling.server import label
 
-    given = options.picked(args, "support", "host", "port", "people", "twice")
-    label(args.folder, **given, browser=not args.no_browser, memory=options.given_memory(args), say=say)
+    given = options.picked(args, "support", "host", "port", "people", "twice", "memory")
+    label(args.folder, **given, browser=not args.no_browser, say=say)
 
 
 def serve_model(args: argparse.Namespace) -> None:
@@ -260,11 +256,10 @@ def show_drift(args: argparse.Namespace) -> int:
 def import_graph(args: argparse.Namespace) -> None:
     columns = options.given_columns(args)
     typed = columns.pop("edge_type_column", None) is not None or args.directed
-    wanted = options.picked(args, "features", "decimal", "multi_label", "max_classes", "text_encoder")
+    wanted = options.picked(args, "features", "memory", "decimal", "multi_label", "max_classes", "text_encoder")
     columns |= {"text_encoder": "auto"} | {name: value for name, value in wanted.items() if value}
     with Bar() as bar:
-        memory = options.given_memory(args)
-        out = import_tables(args.edges, args.nodes, args.out, typed=typed, memory=memory, progress=bar.stage, **columns)
+        out = import_tables(args.edges, args.nodes, args.out, typed=typed, progress=bar.stage, **columns)
     store = Store(out)
     taken = [{**role, "change": options.with_flags(role["change"], args)} for role in store.facts.roles]
     document = {
@@ -285,5 +280,5 @@ def import_graph(args: argparse.Namespace) -> None:
 
 
 def plan_work(args: argparse.Namespace) -> None:
-    found = plan(args.nodes, args.edges, args.columns, classes=args.classes, memory=options.given_memory(args))
+    found = plan(args.nodes, args.edges, args.columns, classes=args.classes, memory=args.memory)
     emit(args, found, "plan")

@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import InputError
 
 SHAPE = ("n_way", "k_shot", "n_query")
+GRAPH = ("edges", "nodes", "features", "memory")  # another graph than that of the fit, and the memory for a store
 
 
 def add_arguments(parser: Any, arguments: list[Any], declared: dict[str, Any]) -> None:
@@ -94,16 +95,21 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def memory(text: str) -> int:
+    """A size such as 4GB, in bytes."""
+    from ..store import parsed_memory
+
+    try:
+        return parsed_memory(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def names(text: str) -> list[str]:
     return [name for name in text.replace(" ", "").split(",") if name]
 
 
 # The types of arguments in commands.toml, by name.
-TYPES: dict[str, Any] = {kind.__name__: kind for kind in (int, positive, float, count, names, named_number, amounts)}
-
-
-def given_memory(args: argparse.Namespace) -> int | None:
-    """``--memory`` in bytes."""
-    from ..store import parsed_memory
-
-    return None if args.memory is None else parsed_memory(args.memory)
+TYPES: dict[str, Any] = {
+    kind.__name__: kind for kind in (int, positive, float, count, memory, names, named_number, amounts)
+}

@@ -6,10 +6,11 @@ import re
 import sys
 import textwrap
 import time
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -131,7 +132,7 @@ def show_warning(message: Warning | str, category: type[Warning], filename: str,
         say(f"note: {message}")
 
 
-class Bar:
+class Bar(AbstractContextManager["Bar"]):
     """Progress on standard error: live bars in a terminal, else a line every few seconds and at the end."""
 
     pause = 5.0  # seconds between lines
@@ -144,9 +145,6 @@ class Bar:
         self.progress = Progress(name, BarColumn(), text, TimeRemainingColumn(), console=console, transient=True)
         self.live, self.last = console.is_terminal, time.monotonic()
         self.tasks: dict[str, Any] = {}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self.progress.live.is_started:

@@ -30,7 +30,7 @@ from ..store import STORE
 from ..training.progress import Shown
 from . import exchange
 from .journal import Journal
-from .labels import MISSING, Labels, Step, agreed
+from .labels import MISSING, Labels, Step
 
 
 @dataclass(frozen=True)
@@ -288,13 +288,13 @@ class LabelSession:
             number = torch.tensor([place[name] for name in self.found.classes], dtype=torch.int16)
             self.confidence, column = self.found.probabilities.max(1)
             self.choice = number[column]
-        self.given = torch.where(self.known_y >= 0, self.known_y + len(self.labels.classes), -1).to(torch.int16)
-        self.marked = torch.zeros(n, dtype=torch.bool)
+        known = self.known_y >= 0
+        self.label = known.to(torch.uint8)
+        self.choice[known] = (self.known_y[known] + len(self.labels.classes)).to(torch.int16)
         for name, nodes in examples.items():
             ids = find_nodes(self.graph, nodes, "examples").cpu()
-            self.given[ids], self.marked[ids] = place[name], True
-        self.choice = torch.where(self.given >= 0, self.given, self.choice)
-        self.confidence = torch.where(self.given >= 0, torch.ones(n), self.confidence)
+            self.choice[ids], self.label[ids] = place[name], 2
+        self.confidence[self.label > 0] = 1.0
 
     def _measure(self, before: Tensor | None, learned: bool) -> None:
         """Keep a point of the learning curve, if there is an example of a new class."""
@@ -315,7 +315,7 @@ class LabelSession:
     def _free(self, among: Tensor | None = None) -> tuple[Tensor, Predictions | None]:
         """The nodes without a label (``among`` some), and their predictions, if there are any: without names, which
         take long."""
-        free, found = ((self.given < 0) & self.graph.listed.cpu()).nonzero().flatten(), self.found
+        free, found = ((self.label == 0) & self.graph.listed.cpu()).nonzero().flatten(), self.found
         free = free if among is None else free[torch.isin(free, among)]
         if found is not None:
             found = Predictions(free, [""] * len(free), found.classes, found.probabilities[free], found.kinds)
@@ -336,15 +336,15 @@ class LabelSession:
         """Of every node: its class (a position in ``classes``; -1: none yet), confidence from 0 to 255, and whether it
         is labelled: 0 no, 1 in the graph, 2 by hand."""
         with self.lock:
-            label = (self.given >= 0).to(torch.uint8) + self.marked.to(torch.uint8)
-            return self.choice.numpy(), (self.confidence * 255).round().to(torch.uint8).numpy(), label.numpy()
+            confidence = (self.confidence * 255).round().to(torch.uint8)
+            return self.choice.numpy(), confidence.numpy(), self.label.numpy()
 
     def counts(self) -> list[dict[str, Any]]:
         """Every class with its kind, its examples, its labels in the graph, and how many nodes are predicted so."""
         with self.lock:
-            called = (self.given < 0) & (self.choice >= 0) & self.graph.listed.cpu()  # as predict counts them
+            called = (self.label == 0) & (self.choice >= 0) & self.graph.listed.cpu()  # as predict counts them
             chosen = {
-                "labelled": self.given[(self.given >= 0) & ~self.marked],
+                "labelled": self.choice[self.label == 1],
                 "predicted": self.choice[called],
                 "sure": self.choice[called & (self.confidence >= SURE)],
             }
@@ -399,7 +399,7 @@ class LabelSession:
                 node for other, nodes in recent for node in nodes if other != who and other not in answers.get(node, {})
             }
             if by == "open":
-                found = [node for node, people in answers.items() if agreed(people) is None]
+                found = [node for node, mark in self.labels.marks.items() if mark is None]
             elif by == "issues":
                 found = [node for node in doubtful if node not in answers]
             else:
