@@ -45,7 +45,7 @@ export function verdict(state) {
   if (!learning) return "Nothing is learned yet: two classes with an example each are needed.";
   if (!last) return "Give a class of your own an example, and this says what to expect.";
   const first = points[0], before = points.findLast((one) => one.answers <= answers - 10) ?? first;
-  const parts = [`Expected accuracy ${percent(last.expected, 1)}; ${percent(last.sure)} of the nodes without a label are sure.`];
+  const parts = [`Expected accuracy ${percent(last.expected, 1)}; the model is sure (${percent(0.9)} or more) of ${percent(last.sure)} of the nodes without a label.`];
   if (answers) parts.push(`${answers} ${answers === 1 ? "answer" : "answers"} so far.`);
   if (settled) parts.push("The last ten answers changed almost nothing: a good time to stop.");
   else if (answers >= 10) parts.push(`The last ten: ${signed(last.expected - before.expected)} points.`);
