@@ -9,6 +9,7 @@ function of ``benchmarks/NAME.py`` returns. A generated figure in a sentence sta
                                         min:FIELD, max:FIELD of all such rows; FORMAT is Python's, after % in percent
 """
 
+import argparse
 import importlib.util
 import json
 import re
@@ -65,7 +66,15 @@ def outdated(write: bool = False) -> list[str]:
     return changed
 
 
+def checking(description: str | None) -> bool:
+    """Whether the command line of a script that writes pages says ``--check``; it may say nothing else."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="only compare, write nothing")
+    return bool(parser.parse_args().check)
+
+
 if __name__ == "__main__":
-    names = outdated(write="--check" not in sys.argv)
+    check = checking(__doc__)
+    names = outdated(write=not check)
     print("\n".join(names) or "all tables and figures are current")
-    sys.exit(bool(names) and "--check" in sys.argv)
+    sys.exit(bool(names) and check)

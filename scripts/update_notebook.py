@@ -63,9 +63,12 @@ def words(notebook: dict[str, Any]) -> list[list[str]]:
 
 
 if __name__ == "__main__":
+    from update_benchmarks import checking
+
+    check = checking(__doc__)
     stored = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     fresh = executed(stored, NOTEBOOK.parent)
-    if "--check" in sys.argv[1:]:
+    if check:
         sys.exit(words(stored) != words(fresh) and "the notebook shows something else: run scripts/update_notebook.py")
     with atomic_write(NOTEBOOK, "w") as file:
         file.write(json.dumps(fresh, indent=1, ensure_ascii=False) + "\n")

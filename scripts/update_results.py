@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import mean
 
 from paper_statements import statements
+from update_benchmarks import checking
 
 from fewnode import methods
 from fewnode.datasets import catalog
@@ -228,7 +229,7 @@ def outdated(root: Path = ROOT, write: bool = False) -> list[str]:
 
 
 if __name__ == "__main__":
-    check = "--check" in sys.argv[1:]
+    check = checking(__doc__)
     pages = outdated(write=not check)
     if not check and (picture := shots_figure(gather(stored_rows(ROOT / "results")))):
         with atomic_write(ROOT / FIGURE, "w") as file:

@@ -109,4 +109,6 @@ def main(check: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main("--check" in sys.argv))
+    from update_benchmarks import checking
+
+    sys.exit(main(checking(__doc__)))

@@ -116,6 +116,11 @@ def test_ablation_classes_and_every_cell(rows):
     assert {line["seeds"] for line in lines} == {"1", "2"}
 
 
+def test_no_class_is_both_hard_and_easy():
+    made = row(Run("d", "pn"), 0.5) | {"per_class": {str(c): [10 * c, 100] for c in range(5)}}
+    assert difficulties(gather([made]))[0].rows[0][2:] == ["0 0, 1 10", "4 40, 3 30"]
+
+
 def test_tables_in_three_notations():
     table = ResultTable(
         "t", "A & B", ["x_1", "50 %"], [["a|b", "1 ± 2"], ["<c>", 'say "d", e']], "≈ none", frozenset({(0, 1)})

@@ -169,8 +169,9 @@ def difficulties(cells: Sequence[Cell]) -> list[ResultTable]:
                 shares[name].append(right / asked)
         means = {name: float(np.mean(part)) for name, part in shares.items()}
         classes = [f"{name} {100 * means[name]:.0f}" for name in sorted(means, key=lambda name: means[name])]
-        ends = (", ".join(classes[:3]), ", ".join(classes[:-4:-1]))
-        rows.append([dataset_title(problem.dataset), problem.setting, *ends])
+        few = min(3, len(classes) // 2)  # no class is both hard and easy
+        ends = classes[:few], classes[::-1][:few]
+        rows.append([dataset_title(problem.dataset), problem.setting, *map(", ".join, ends)])
     return _table("classes", rows)
 
 
