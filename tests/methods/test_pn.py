@@ -20,7 +20,8 @@ UNEQUAL = Tasks(
 def make(graph: Graph, **options: object) -> PN:
     torch.manual_seed(1)
     model = PN(graph.num_features, hidden_channels=6, out_channels=5, **options).double().eval()  # type: ignore[arg-type]
-    model.inputs.float()  # as the features are
+    if model.use_graph:
+        model.inputs.float()  # as the features are
     model.prepare(graph)
     return model
 

@@ -11,7 +11,7 @@ from fewnode.nn.graph_layers import GraphEncoder, Inputs
 
 @pytest.fixture(scope="module")
 def inputs(tiny):
-    inputs = Inputs(tiny[0].num_features, "reduced", 12)
+    inputs = Inputs(tiny[0].num_features, 12)
     inputs.fit(tiny[0])
     return inputs
 

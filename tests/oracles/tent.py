@@ -43,7 +43,7 @@ class Oracle:
             return {v: of_length(row, 3.0) for v, row in self.graph_convolutions().items()}
         phi, x = self.model.phi, self.inputs()
         once = {v: self.aggregate(x, self.edges, v) for v in x}
-        if self.model.inputs.reduced is not None:  # precomputed in single precision: read as it is
+        if self.model.inputs is not None:  # precomputed in single precision: read as it is
             kept = operators.closed_adjacency(self.graph) @ self.model.inputs.unit(self.graph)
             kept = kept / (1 + self.graph.degree[:, None]) if phi.mean else kept
             torch.testing.assert_close(torch.stack(list(once.values())).float(), kept, atol=1e-5, rtol=1e-5)
@@ -56,7 +56,7 @@ class Oracle:
         """X, or its main directions at length one (kept in single precision)."""
         graph, inputs = self.graph, self.model.inputs
         raw = graph.x.to_dense() if graph.x.layout == torch.sparse_csr else graph.x
-        x = raw if inputs.reduced is None else inputs.unit(graph)
+        x = raw if inputs is None else inputs.unit(graph)
         return {v: row.to(self.model.gnn.theta.dtype) for v, row in enumerate(x)}
 
     def graph_convolutions(self) -> Values:

@@ -229,9 +229,9 @@ class EncoderMethod(Method):
         rank: int = 256,
     ) -> None:
         super().__init__()
-        self.inputs = Inputs(in_channels, rank=rank)
+        self.inputs = Inputs(in_channels, rank)
         widths = (self.inputs.width, hidden_channels, out_channels)
-        self.encoder: nn.Module = GraphEncoder(*widths, dropout=dropout, radius=radius)
+        self.encoder = GraphEncoder(*widths, dropout=dropout, radius=radius)
 
     def embed(self, graph: Graph, nodes: Tensor | None = None) -> Any:
         """Embeddings [P, d] of ``nodes [P]``, by default of all."""

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..graph import Graph
-from ..nn.graph_layers import GraphEncoder
 from ..nn.heads import logistic_scores
 from ..tasks import Tasks
 from .base import EncoderMethod, Training
@@ -31,7 +30,6 @@ class GCN(EncoderMethod):
 
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, steps=500)
     classes: Tensor
-    encoder: GraphEncoder
 
     def __init__(
         self,

@@ -28,8 +28,6 @@ class GPN(EncoderMethod):
 
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)
 
-    encoder: GraphEncoder
-
     def __init__(self, in_channels: int, **encoder: Any) -> None:
         super().__init__(in_channels, **encoder)
         widths = self.encoder.outer.in_features, self.encoder.outer.out_features

@@ -51,7 +51,7 @@ class MAML(InnerLoopMethod):
         super().__init__(inner_steps, inner_rate, features)
         self.width = out_channels if use_graph else hidden_channels
         rank, hidden = min(rank, in_channels), hidden_channels
-        self.encoder = GCNRows(rank, hidden, self.width) if use_graph else xavier(Own(in_channels, self.width))
+        self.encoder = GCNRows(rank, hidden, self.width) if use_graph else xavier(nn.Linear(in_channels, self.width))
 
     def embed(self, graph: Graph) -> Neighbourhoods:
         if self.features is None:  # every node by itself: its row is its raw features
@@ -71,12 +71,6 @@ class MAML(InnerLoopMethod):
 
     def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
         own = {name: weight for name, weight in weights.items() if name not in HEAD}
-        h: Tensor = functional_call(self.encoder, own, data[3:])
+        inputs = data[3:] if self.features is not None else data[3:4]  # without the graph, nothing is pooled
+        h: Tensor = functional_call(self.encoder, own, inputs)
         return h @ weights[HEAD[0]].t() + weights[HEAD[1]]
-
-
-class Own(nn.Linear):
-    """A linear map of each node's own features."""
-
-    def forward(self, inputs: Tensor, pool: Tensor) -> Tensor:  # type: ignore[override]  # Linear takes no pool
-        return super().forward(inputs)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from ..graph import Graph, operators
-from ..nn.graph_layers import Inputs
 from .base import EncoderMethod, Method, Training
 
 
@@ -30,18 +29,10 @@ class PN(EncoderMethod):
     def __init__(self, in_channels: int, *, use_graph: bool = True, out_channels: int = 128, **encoder: Any) -> None:
         if use_graph:
             super().__init__(in_channels, out_channels=out_channels, **encoder)
-            return
-        Method.__init__(self)
-        self.inputs = Inputs(in_channels, "raw")
-        self.encoder = LinearMap(in_channels, out_channels)
+        else:
+            Method.__init__(self)  # without a bias: distances do not see it
+            self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_channels, out_channels)))
+        self.use_graph = use_graph
 
-
-class LinearMap(nn.Module):
-    """One linear map of the features, no graph. Without a bias: distances do not see it."""
-
-    def __init__(self, width: int, out_channels: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(width, out_channels)))
-
-    def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
-        return operators.project(graph, self.weight, nodes)
+    def embed(self, graph: Graph, nodes: Tensor | None = None) -> Any:
+        return super().embed(graph, nodes) if self.use_graph else operators.project(graph, self.weight, nodes)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from ..files import Positive
 from ..graph import Graph, operators
 from ..nn.ego import GIN, LocalGNN, class_ego_graphs, degrees, embed_around, linear_start, neighbourhoods
-from ..nn.graph_layers import Features, GraphEncoder, Inputs, xavier
+from ..nn.graph_layers import GraphEncoder, Inputs, xavier
 from ..nn.heads import BaseClassifier, class_means, cosine_scores, euclidean_scores
 from ..tasks import Tasks
 from .base import Method, Training, cross_entropy
@@ -88,7 +88,7 @@ class TENT(Method):
         gamma: float = 100.0,
         normalize: bool = False,
         tau_at_test: bool = False,
-        features: Features = "centred",
+        features: Literal["reduced", "centred", "raw"] = "centred",
         aggregation: Literal["sum", "mean"] = "mean",
         start: Literal["xavier", "linear"] = "linear",
         dropout: float = 0.0,
@@ -99,8 +99,9 @@ class TENT(Method):
     ) -> None:
         super().__init__()
         mean, linear = aggregation == "mean", start == "linear"
-        self.inputs = Inputs(in_channels, features, rank)
-        self.phi, self.gnn = self.networks(hidden_channels, out_channels, second_channels, dropout, mean, linear)
+        self.inputs = None if features == "raw" else Inputs(in_channels, rank, features == "centred")
+        widths = in_channels if self.inputs is None else self.inputs.width, hidden_channels, out_channels
+        self.phi, self.gnn = self.networks(widths, second_channels, dropout, mean, linear)
         sizes = out_channels, len(self.gnn.theta)
         self.alpha, self.beta = (mlp(*sizes, linear) if class_adaptation else None for _ in range(2))
         self.classifier = BaseClassifier(out_channels, base_classes)
@@ -109,10 +110,11 @@ class TENT(Method):
         self.gamma, self.normalize, self.tau_at_test = gamma, normalize, tau_at_test
 
     def networks(
-        self, hidden: int, d_h: int, d_s: int, dropout: float, mean: bool, linear: bool
+        self, widths: tuple[int, int, int], d_s: int, dropout: float, mean: bool, linear: bool
     ) -> tuple[GraphEncoder, LocalGNN]:
-        """``GNN_phi`` and ``GNN_theta``, two layers each."""
-        phi, gnn = GIN(self.inputs.width, hidden, d_h, dropout=dropout, mean=mean), LocalGNN(d_h, hidden, d_s, mean)
+        """``GNN_phi``, of the ``widths`` of its inputs, of its hidden layer and of H; and ``GNN_theta``."""
+        _, hidden, d_h = widths
+        phi, gnn = GIN(*widths, dropout=dropout, mean=mean), LocalGNN(d_h, hidden, d_s, mean)
         if linear:
             (first, _), (second, _) = gnn.unpack(gnn.theta[None])
             linear_start(phi.weight, phi.outer.weight.t())

@@ -26,7 +26,7 @@ GATE_PACE = 100.0  # likewise the one gate of all nodes
 class TENTResidual(TENT):
     """TENT whose every part starts at no effect: at step 0 this is nearest class mean on smoothed inputs.
 
-    Six departures from the paper. ``GNN_phi`` is a GCN that starts as two propagations of its inputs; first-step
+    Seven departures from the paper. ``GNN_phi`` is a GCN that starts as two propagations of its inputs; first-step
     embeddings are put on a sphere of radius 3; ``GNN_theta`` is a GCN that adds to its input, half of it smoothed, and
     starts by adding nothing, as the adapter does; prototypes are the means of the supports' outputs on the original
     graph plus a learned part of the way to those of the class-ego graphs, which starts at 0; tau has a learned power
@@ -62,8 +62,10 @@ class TENTResidual(TENT):
         self.power = nn.Parameter(torch.zeros(1)) if self.task_adaptation else None
         self.scale = nn.Parameter(torch.full((1,), math.log(10.0) / PACE)) if self.task_adaptation else None
 
-    def networks(self, hidden: int, d_h: int, d_s: int, dropout: float, *_: bool) -> tuple[GraphEncoder, LocalGNN]:
-        return SmoothingEncoder(self.inputs.width, hidden, d_h, dropout=dropout), ResidualGNN(d_h, d_s, d_h)
+    def networks(
+        self, widths: tuple[int, int, int], d_s: int, dropout: float, *_: bool
+    ) -> tuple[GraphEncoder, LocalGNN]:
+        return SmoothingEncoder(*widths, dropout=dropout), ResidualGNN(widths[2], d_s, widths[2])
 
     def embed_tasks(self, graph: Graph, state: EmbeddedGraph | None, tasks: Tasks) -> EmbeddedTasks:
         found = super().embed_tasks(graph, state, tasks)

@@ -38,7 +38,6 @@ class TLP(EncoderMethod):
     """
 
     uses_labels: ClassVar[bool] = False
-    encoder: GraphEncoder
     training_settings = Training(learning_rate=0.001, weight_decay=1e-5, steps=200, check_every=20, patience=4)
 
     def __init__(

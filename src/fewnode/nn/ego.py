@@ -146,14 +146,15 @@ class GIN(GraphEncoder):
         super().__init__(*widths, dropout=dropout)
         self.mean = mean
 
-    def forward(self, inputs: Inputs, graph: Graph, nodes: Tensor | None = None) -> Tensor:
-        """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]."""
+    def forward(self, inputs: Inputs | None, graph: Graph, nodes: Tensor | None = None) -> Tensor:
+        """Embed ``nodes [P]``, by default all of the graph: [P, out_channels]. Without ``inputs``, the features are
+        taken as they are."""
         closed, dropout = operators.closed_adjacency(graph), self.dropout if self.training else 0.0
         if self.mean:
             sums = closed
             closed = graph.cache.get("closed means", lambda: replace(sums, left=1 / (1 + graph.degree.double())))
-        if inputs.reduced is None:
-            # Raw inputs are projected before they are summed: (A X) W = A (X W). Dropout before ReLU is in place.
+        if inputs is None:
+            # They are projected before they are summed: (A X) W = A (X W). Dropout before ReLU is in place.
             h = (closed @ operators.project(graph, self.weight)).add_(self.bias)
             h = closed @ torch.relu_(drop(h, dropout))
             h = h if nodes is None else h.index_select(0, nodes)

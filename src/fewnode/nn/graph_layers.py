@@ -1,6 +1,4 @@
-"""The encoder the baselines share: reduced or raw features, then two graph convolutions, of all nodes or of some."""
-
-from typing import Literal
+"""The encoder the baselines share: reduced features, then two graph convolutions, of all nodes or of some."""
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +8,6 @@ from ..graph import Graph, operators
 from ..graph.arrays import csr_parts, to_scipy, to_tensor
 from ..tasks import Tasks
 from .features import ReducedFeatures
-
-Features = Literal["reduced", "centred", "raw"]
 
 
 def xavier(linear: nn.Linear) -> nn.Linear:
@@ -23,28 +19,26 @@ def xavier(linear: nn.Linear) -> nn.Linear:
 
 
 class Inputs(nn.Module):
-    """The features as given ("raw"), or reduced without labels by a truncated SVD ("reduced"), perhaps without their
-    mean ("centred"). No parameters.
+    """The features, reduced without labels by a truncated SVD. No parameters.
 
     A weight per raw column learns nothing about words that only novel classes use; singular vectors are shared by all.
 
     Args:
         in_channels: columns of the features.
-        features: which features; rank: how many singular vectors are kept.
+        rank: how many singular vectors are kept.
+        centred: whether rows of length one are taken without their mean.
     """
 
     centre: Tensor | None
 
-    def __init__(self, in_channels: int, features: Features = "reduced", rank: int = 256) -> None:
+    def __init__(self, in_channels: int, rank: int = 256, centred: bool = False) -> None:
         super().__init__()
-        self.reduced = None if features == "raw" else ReducedFeatures(in_channels, rank)
-        self.width = in_channels if self.reduced is None else self.reduced.basis.shape[1]
-        self.register_buffer("centre", torch.zeros(self.width) if features == "centred" else None)
+        self.reduced = ReducedFeatures(in_channels, rank)
+        self.width = self.reduced.basis.shape[1]
+        self.register_buffer("centre", torch.zeros(self.width) if centred else None)
 
     def fit(self, graph: Graph) -> None:
-        """Learn the singular vectors of the features, if they are to be reduced, and their mean."""
-        if self.reduced is None:
-            return
+        """Learn the singular vectors of the features, and their mean."""
         self.reduced.fit(graph)
         if self.centre is not None:
             self.centre.copy_(F.normalize(self.reduced(graph), dim=-1).mean(0))
@@ -57,7 +51,6 @@ class Inputs(nn.Module):
     def unit(self, graph: Graph) -> Tensor:
         """The reduced inputs of all nodes at length one, [N, width], computed once."""
         # What the reduction loses differs from row to row: unless lengths are made equal, distances show that first.
-        assert self.reduced is not None
         x: Tensor = self.reduced(graph)
         x = graph.cache.get("inputs of length one", lambda: F.normalize(x, dim=-1), source=x)
         centre = self.centre
