@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 
-from fewnode import methods
+from fewnode import methods, planted
 from fewnode.errors import InputError
 from fewnode.files import Positive
 from fewnode.methods import find
@@ -69,5 +69,7 @@ def test_options_come_from_the_signature():
 
 
 def test_what_fit_fills_in_is_no_option():
+    graph, _ = planted(60, 4, seed=0)
     for name in methods.names():
-        assert not {"in_channels", "base_classes", "n_way", "k_shot"} & set(option_types(find(name)))
+        found, _ = find(name).context(graph, {})
+        assert not {"in_channels", "base_classes", "n_way", "k_shot", *found} & set(option_types(find(name)))

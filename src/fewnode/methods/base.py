@@ -298,7 +298,7 @@ class InnerLoopMethod(Method):
 
 
 # --- The options of a method, read from its signature: declared once, used by the command line and by grids.
-CONTEXT = {"in_channels", "base_classes", "n_way", "k_shot", "edges", "words"}  # filled in by fit, not chosen
+CONTEXT = {"in_channels", "base_classes", "n_way", "k_shot", "edges", "words", "blocks"}  # filled in by fit, not chosen
 
 
 def constructor_parameters(kind: type[Method]) -> dict[str, Any]:

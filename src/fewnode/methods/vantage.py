@@ -121,9 +121,8 @@ class Vantage(Method):
             told = [f"{name} {weight:g}" for name, weight in sorted(use.weights.items(), key=lambda one: -one[1])]
             more = f" and {len(told) - 5} more types" if len(told) > 5 else ""
             notes.append(f"edges count by how often their type joins nodes of one class: {', '.join(told[:5])}{more}")
-        found: dict[str, Any] = {} if use == EdgeUse() else {"edges": asdict(use)}
-        found |= {"blocks": tuple(graph.blocks.values())} if graph.blocks else {}
-        return found | ({} if graph.has_features else {"words": False}), notes
+        blocks = tuple(graph.blocks.values())
+        return {"edges": asdict(use), "blocks": blocks, "words": graph.has_features}, notes
 
     def prepare(self, graph: Graph) -> None:
         views = self.views.fit(graph).split(graph)
