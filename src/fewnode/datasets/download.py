@@ -55,7 +55,7 @@ def fetch(
     return target
 
 
-def fetch_encoder(progress: DownloadProgress | None = None) -> Path:
+def fetch_encoder() -> Path:
     """The folder of the default text encoder; missing files are downloaded."""
     folder = cache_dir() / "encoders" / DEFAULT
     begun = folder if folder.exists() else folder.with_name(f".{DEFAULT}.part")
@@ -63,7 +63,7 @@ def fetch_encoder(progress: DownloadProgress | None = None) -> Path:
     by_hand = f"Without a network, copy {files} of {DEFAULT} into {folder}, or name their folder as the text encoder"
     for name, digest in ENCODER.items():
         url = f"https://huggingface.co/minishlab/{DEFAULT}/resolve/main/{name}"
-        fetch(File(name=name, url=url, sha256=digest), begun, progress=progress, by_hand=by_hand)
+        fetch(File(name=name, url=url, sha256=digest), begun, by_hand=by_hand)
     return begun.rename(folder)
 
 

@@ -335,16 +335,14 @@ class GraphCache:
 # --- Leading eigenvectors of large sparse matrices, and structural features for graphs without features.
 
 
-def leading_eigenvectors(
-    apply: Callable[[Tensor], Tensor], start: Tensor, rank: int, *, steps: int = 6
-) -> tuple[Tensor, Tensor]:
+def leading_eigenvectors(apply: Callable[[Tensor], Tensor], start: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     """The ``rank`` leading eigenvalues and eigenvectors [size, rank] of a symmetric matrix given as ``apply(v) = M v``.
 
     Subspace iteration from a random block ``start [size, rank or more]``: a few products with a thin block, each
     followed by a QR decomposition. The largest entry of each eigenvector is positive.
     """
     block = start
-    for _ in range(steps):
+    for _ in range(6):
         block = torch.linalg.qr(apply(block)).Q
     values, vectors = torch.linalg.eigh(block.T @ apply(block))
     top = values.abs().argsort(descending=True)[:rank]

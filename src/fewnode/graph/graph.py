@@ -376,10 +376,10 @@ class Graph:
         edges = {name: torch.as_tensor(part, device=self.device) for name, part in arcs.items()}
         return Data(x=self.features, y=self.y, **edges)
 
-    def to_networkx(self, *, features: bool = True) -> "networkx.Graph":
+    def to_networkx(self) -> "networkx.Graph":
         """The graph in NetworkX, as ``from_networkx`` reads it; edges of several types are parallel."""
         columns: dict[str, Any] = {"y": convert.node_labels(self)}
-        if features and self.features is not None:
+        if self.features is not None:
             columns["x"] = self.features.to_dense().cpu().numpy()
         return convert.networkx_graph(self, self.node_names or range(self.num_nodes), columns)
 

@@ -86,15 +86,11 @@ class Operator:
         """``self @ z`` in ``out``; ``z`` is overwritten."""
         return self._step(z if self.right is None else z.mul_(self.right[:, None]), out)
 
+    @torch.no_grad()
     def smooth(self, h: Tensor, steps: int = 12, restart: float = 0.1) -> Tensor:
-        """Personalised-PageRank smoothing: ``z <- (1 - restart) * operator @ z + restart * h``, from ``z = h``. Two
-        matrices ``[N, B]`` are in memory, the last step and the next. ``h`` is read at every step, so it may be on
-        disk."""
-        if h.requires_grad:
-            z = h
-            for _ in range(steps):
-                z = (1 - restart) * (self @ z) + restart * h
-            return z
+        """Personalised-PageRank smoothing, without gradients: ``z <- (1 - restart) * operator @ z + restart * h``, from
+        ``z = h``. Two matrices ``[N, B]`` are in memory, the last step and the next. ``h`` is read at every step, so it
+        may be on disk."""
         if h.is_cpu and not self.space.on_disk and h.shape[1] > 64:
             # Rows of 64 columns stay in the processor's cache for longer.
             return torch.cat([self.smooth(part.contiguous(), steps, restart) for part in h.split(64, 1)], 1)
@@ -107,7 +103,6 @@ class Operator:
             z, out = self._step(z, out, h, restart, self.right if left > 1 else None), z
         return z
 
-    @torch.no_grad()
     def _step(
         self, z: Tensor, out: Tensor, h: Tensor | None = None, restart: float = 0.0, onward: Tensor | None = None
     ) -> Tensor:

@@ -364,7 +364,7 @@ def type_sql(table: Table, name: str | None, per_file: bool) -> str:
 
 def check_given(table: Table, name: str) -> None:
     """Raise an error if node ids are missing in a column."""
-    missing = f"{table.as_text(name, 'node ids', option('id'))} = ''"
+    missing = f"{table.as_text(name, 'node ids')} = ''"
     table.refuse(name, missing, "the node id is missing", "; fill it in or remove the row")
 
 
@@ -406,7 +406,7 @@ def class_numbers(
     table: Table, name: str, notes: list[str], multi: MultiLabel | None, max_classes: int
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """The class of each row, and the class names. Empty cells have no class, nor has -1 if labels are integers."""
-    text = table.as_text(name, "labels", option("label"))
+    text = table.as_text(name, "labels")
     cells = dict(table.run(f"select {text} x, count(*) from {table.sql} group by x").fetchall())
     label = dict(zip(cells, _single(table, name, list(cells), multi), strict=True))
     found = set(label.values()) - {"", "nan", "NaN", "null", "NULL", "N/A", "n/a", "#N/A", "<NA>", "?"}

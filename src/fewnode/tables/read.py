@@ -146,9 +146,9 @@ class Table:
         there = f"{', '.join(map(repr, self.columns))}; name one of them{f' with {flag}' if flag else ''}"
         raise InputError(f"{self.path} has no column {name!r} for the {role}.{hint} It has {there}")
 
-    def as_text(self, name: str, role: str = "values", flag: str | None = None) -> str:
+    def as_text(self, name: str, role: str = "values") -> str:
         """SQL for the cells of a column as text; whole numbers have no decimal point."""
-        column = self.column(name, role, flag)
+        column = self.column(name, role)
         if self.columns[name] == "vectors":
             raise InputError(f"{self.path}, column {name!r}: holds vectors, so it cannot be the {role}")
         if self.columns[name] == "text":
@@ -160,9 +160,9 @@ class Table:
         """The values ``[rows]`` of an SQL expression; a masked array if some are missing."""
         return self.run(f"select {expression} as x from {self.sql}{_where(rows)} order by rowid").fetchnumpy()["x"]
 
-    def text(self, name: str, role: str = "values", flag: str | None = None, rows: slice | None = None) -> list[str]:
+    def text(self, name: str, role: str = "values", rows: slice | None = None) -> list[str]:
         """The cells of a column as text, '' where they are missing."""
-        return list(self.fetch(self.as_text(name, role, flag), rows))
+        return list(self.fetch(self.as_text(name, role), rows))
 
     def vectors(self, name: str) -> np.ndarray:
         """A column of vectors ``[rows, length]``, NaN where there is none."""
@@ -184,9 +184,9 @@ class Table:
         found = cursor.execute(f"select coalesce(n, -1) n from {cells} left join numbers using (v) order by r")
         return np.asarray(found.fetchnumpy()["n"], np.int64)
 
-    def sample(self, name: str, size: int = 2000) -> list[str]:
-        """Distinct values of about ``size`` rows, spread over the table."""
-        text, step = self.as_text(name), max(1, self.rows // size)
+    def sample(self, name: str) -> list[str]:
+        """Distinct values of about 2,000 rows, spread over the table."""
+        text, step = self.as_text(name), max(1, self.rows // 2000)
         found = self.run(f"select distinct {text} from {self.sql} where rowid % {step} = 0 and {text} <> ''").fetchall()
         return [value for (value,) in found]
 
