@@ -67,16 +67,26 @@ path = st.one_of(
     st.sampled_from(("/", "/page/main.js", "/page/../server.py", "//x/", "/api", "/api/files/", "/api/files/a.csv")),
     word.map(lambda text: "/api/files/" + quote(text.encode("utf-8", "replace"))),
 )
-request = st.fixed_dictionaries(
-    {
-        "method": st.sampled_from(("GET", "GET", "POST", "POST", "POST", "PUT", "HEAD", "OPTIONS")),
-        "path": path,
-        "query": st.dictionaries(st.sampled_from(QUERIES), word, max_size=4),
-        "body": body,
-        "type": st.sampled_from(("application/json",) * 4 + ("application/json; charset=latin-1", "text/plain", "")),
-        "origin": st.sampled_from((ORIGIN,) * 8 + ("null", "http://evil.example", "\xff")),
-    }
-)
+
+
+def requests_to(path):
+    """Requests to an address, most of them by the method that it takes."""
+    usual = "POST" if path in ("/api/step", "/api/grow") else "GET"
+    return st.fixed_dictionaries(
+        {
+            "method": st.sampled_from((usual,) * 12 + ("GET", "POST", "PUT", "HEAD", "OPTIONS")),
+            "path": st.just(path),
+            "query": st.dictionaries(st.sampled_from(QUERIES), word, max_size=4),
+            "body": body,
+            "type": st.sampled_from(
+                ("application/json",) * 4 + ("application/json; charset=latin-1", "text/plain", "")
+            ),
+            "origin": st.sampled_from((ORIGIN,) * 8 + ("null", "http://evil.example", "\xff")),
+        }
+    )
+
+
+request = path.flatmap(requests_to)
 
 
 @pytest.fixture
