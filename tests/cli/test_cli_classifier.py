@@ -62,6 +62,20 @@ def test_without_new_classes_nothing_is_said_about_them(run, home):
     assert not any(word in out for word in ("examples  ", "precision", "Precision", "recall"))
 
 
+def test_a_known_class_that_receives_more_than_its_share_is_told(run, tmp_path):
+    own_graph.write_tables(tmp_path)
+    header, *lines = (tmp_path / "nodes.csv").read_text().splitlines()
+    few = [i for i, line in enumerate(lines) if ",baker," in line][4:]  # labelled by hand
+    lines = [line.replace(",baker,", ",,") if i in few else line for i, line in enumerate(lines)]
+    own_graph.write(tmp_path / "nodes.csv", [header, *lines])
+    fit = ("fit", "--edges", "edges.csv", "--nodes", "nodes.csv", "--method", "probe", "--k-shot", 3, "--out", "m")
+    assert run(*fit)[0] == 0
+    code, out, _ = run("predict", "m", "--support", "support.csv", "--out", "p.csv")
+    out = " ".join(out.split())
+    assert code == 0 and re.search(r"baker received \d+\.\d times what is due", out)
+    assert "If the labels of baker were chosen by hand, give them with --support" in out
+
+
 def test_closed_set_predictions_say_so_first(run, home):
     code, out, _ = run(*predict(home, "--closed-set"))
     table = rows(Path("p.csv"))

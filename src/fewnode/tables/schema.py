@@ -166,8 +166,9 @@ def known_roles(table: Table, options: Mapping[str, Any]) -> list[Role]:
     extra = [name for name in table.columns if not (name in known or name in vectors or names.plain(name) == "label")]
     both = (("lacks", "of them", lost), ("has", "others", extra))
     if wrong := [f"{what} {len(some)} {of} ({listed(some[:8])})" for what, of, some in both if some]:
-        told = f"{table.path} {' and '.join(wrong)}. Give the same columns or fit a model on these tables"
-        raise InputError(f"the model was fitted on the columns {listed(needed[:8]) or 'id and label'}; {told}")
+        told = f"the model was fitted on the columns {listed(needed[:8]) or 'id and label'}; {table.path} "
+        remedy = "Give the same columns (cells may be empty) or fit a model on these tables"
+        raise InputError(f"{told}{' and '.join(wrong)}. {remedy}")
     given["vectors"] = tuple(name for name in vectors if name not in known)
     found = [(name, use) for use, columns in given.items() for name in columns if name in table.columns]
     return [Role(table.path.name, name, use, "as before") for name, use in found]
