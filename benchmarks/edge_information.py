@@ -143,7 +143,7 @@ def run(question: str, names: list[str]) -> None:
 
 def closed(pair: tuple[Graph, Graph], number: int, shots: int) -> dict[str, Any]:
     split = random_split(pair[0].y, min_size=max(SHOTS) + QUERIES, seed=number)
-    n_way = min(5, len(TaskSampler(pair[0].y, split.novel).usable(shots + QUERIES)))
+    n_way = min(5, int((TaskSampler(pair[0].y, split.novel).size >= shots + QUERIES).sum()))
     found, notes = [], ()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

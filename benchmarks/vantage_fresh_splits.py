@@ -94,7 +94,7 @@ def load(name: str) -> Graph:
 
 
 def measure(graph: Graph, split: ClassSplit, shots: int, what: str) -> dict[str, Any]:
-    n_way = min(5, len(TaskSampler(graph.y, split.novel).usable(shots + QUERIES)))
+    n_way = min(5, int((TaskSampler(graph.y, split.novel).size >= shots + QUERIES).sum()))
     tasks = draw_tasks(graph.y, split.novel, n_way, shots, QUERIES, TASKS, 0)
     kind = Cosines if what == "cosines only" else Vantage
     variants: dict[str, dict[str, Any]] = TRAINED | {POSITIONS: {"positional_view": False}}

@@ -48,11 +48,10 @@ def format_bytes(size: float) -> str:
 
 def parsed_memory(text: str) -> int:
     """Bytes of ``4GB``, ``512M``, ``1.5g``, ``2000000000``."""
-    found = re.fullmatch(r"\s*([0-9.]+)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
-    try:
-        return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " ")) if found else int(text)
-    except ValueError:
-        raise InputError(f"{text!r}: write a size, for example 4GB or 512MB") from None
+    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)(?:i?b)?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise InputError(f"{text!r}: write a size, for example 4GB or 512MB")
+    return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
 
 
 def default_memory() -> int:

@@ -93,8 +93,9 @@ def test_sizes_are_read(text, size):
 
 
 def test_no_size_is_refused():
-    with pytest.raises(InputError, match="'much': write a size, for example 4GB"):
-        parsed_memory("much")
+    for text in ("much", "-5", "1.2.3GB", "GB", ""):
+        with pytest.raises(InputError, match=f"'{text}': write a size, for example 4GB"):
+            parsed_memory(text)
     assert format_bytes(3 << 29) == "1.5GB" and format_bytes(10 << 20) == "10MB"
 
 

@@ -18,7 +18,7 @@ import torch
 from ..classifier.classifier import FewShotClassifier
 from ..classifier.commands import Say
 from ..classifier.inputs import find_nodes, name_index
-from ..errors import InputError, one_of
+from ..errors import InputError, one_of, refused
 from ..files import PathLike, parse_json
 from ..report.nodes import NodeRows
 from ..tables import write_columns
@@ -28,7 +28,7 @@ from .layout import kept_layout
 from .session import LabelSession, open_session
 from .web import HANDLERS, HEADERS, guarded, is_loopback, json_response, listening_at, refusal, server_of
 
-try:
+with refused("labelling in the browser needs two more packages", ImportError, remedy="pip install 'fewnode[label]'"):
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.requests import Request
@@ -36,8 +36,6 @@ try:
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
     from starlette.types import ASGIApp
-except ImportError as error:
-    raise InputError("labelling in the browser needs two more packages: pip install 'fewnode[label]'") from error
 
 Query = Mapping[str, Any]  # of an address, who asks, and the body
 POLICY = (

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from ..errors import InputError, refused
 
-try:
+with refused("this needs a few more packages", ImportError, remedy="pip install 'fewnode[label]', or 'fewnode[serve]'"):
     import h11
     import uvicorn
     from starlette.datastructures import MutableHeaders
@@ -20,8 +20,6 @@ try:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
     from uvicorn.protocols.http.h11_impl import H11Protocol
-except ImportError as error:
-    raise InputError("this needs a few more packages: pip install 'fewnode[label]', or 'fewnode[serve]'") from error
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import InputError, one_of
+from ..errors import InputError, one_of, refused
 
 if TYPE_CHECKING:
     from .base import Method
@@ -47,12 +47,9 @@ def find(name: str) -> "type[Method]":
     if ":" in name and str(Path.cwd()) not in sys.path:  # a module beside the data, as other command lines find it
         sys.path.append(str(Path.cwd()))
     if point is not None:
-        try:
+        remedy = "write module:Class, and run where it is found"
+        with refused(f"method {name!r} cannot be imported", ImportError, AttributeError, ValueError, remedy=remedy):
             kind = point.load()
-        except (ImportError, AttributeError, ValueError) as error:
-            raise InputError(
-                f"method {name!r} cannot be imported: {error}. Write module:Class, and run where it is found"
-            ) from error
         if not (isinstance(kind, type) and issubclass(kind, Method)):
             raise InputError(f"method {name!r} is {kind!r}; it must be a subclass of fewnode.Method")
         return kind

@@ -22,13 +22,13 @@ import torch
 from .. import __version__
 from ..classifier.commands import Say
 from ..classifier.predictions import Predictions
-from ..errors import InputError
+from ..errors import InputError, refused
 from ..files import PathLike, readable
 from ..labelling.web import HANDLERS, guarded, is_loopback, json_response, listening_at, refusal, server_of
 from ..training.checkpoint import read_manifest
 from .service import NotReady, Served, Service
 
-try:
+with refused("a service needs three more packages", ImportError, remedy="pip install 'fewnode[serve]'"):
     import anyio
     from fastapi import FastAPI, Query, Request, Response
     from fastapi.exceptions import RequestValidationError
@@ -37,8 +37,6 @@ try:
     from prometheus_client.multiprocess import MultiProcessCollector
     from pydantic import AfterValidator, BaseModel, Field
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-except ImportError as error:
-    raise InputError("a service needs three more packages: pip install 'fewnode[serve]'") from error
 
 # A lone surrogate is no text: encoding it fails, which pydantic reports like any other wrong value.
 Text = Annotated[str, AfterValidator(lambda text: text.encode().decode())]
