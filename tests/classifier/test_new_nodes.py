@@ -13,7 +13,7 @@ from fewnode.classifier.inputs import TableSource
 from fewnode.classifier.known_classes import HopFeatures, NodeInputs
 from fewnode.classifier.new_nodes import Neighbourhood, NewNodes
 from fewnode.classifier.novelty import node_features, propagated_masses
-from fewnode.classifier.open_set import OpenSetModel
+from fewnode.classifier.open_set import OpenSetModel, views_of
 from fewnode.errors import InputError
 from fewnode.graph import Graph
 from fewnode.graph.arrays import GraphCache
@@ -21,6 +21,7 @@ from fewnode.graph.edge_types import EdgeUse, union
 from fewnode.graph.operators import mean_adjacency, normalized_adjacency
 from fewnode.nn.features import tfidf
 from fewnode.nn.views import neighbour_lists
+from fewnode.store import MEMORY
 from oracles.views import six_views
 
 N, NEW, CLASSES = 400, 40, 6
@@ -143,6 +144,25 @@ def test_a_saved_model_answers_the_same(fitted, tmp_path):
     torch.testing.assert_close(
         loaded.predict_proba(new_nodes=new, new_edges=edges).probabilities, expected, atol=2e-3, rtol=1e-2
     )
+
+
+def test_further_labels_of_known_classes_count_for_new_nodes(fitted):
+    classifier, _, new, edges = fitted
+    first = copy.copy(classifier)
+    free = sorted(
+        set((first.graph.y < 0).nonzero().flatten().tolist()) - set(torch.cat([*first.support.values()]).tolist())
+    )
+    examples = {name: nodes.tolist() for name, nodes in first.support.items()}
+    first._open_set_model = replace(first.open_set_model(), cached=None)  # as before any new node
+    first.adapt({**examples, first.open_set_model().classes[0]: free[:30]})
+    taught = first.task.model
+    assert taught.cached is None and taught.known is not first.open_set_model().known
+    found = first.predict_proba(new_nodes=new, new_edges=edges)
+    assert first.task.model.known is taught.known
+    state = taught.cached_state(first.graph, views_of(first.model, first.graph), MEMORY)
+    added = NewNodes.of(first.graph, first.schema, taught, None, new, edges)
+    expected = added.predicted(first.graph, replace(first.task, model=replace(taught, cached=state)))
+    assert torch.equal(found.probabilities, expected.probabilities)
 
 
 def test_edges_beside_a_graph_of_new_nodes_may_be_a_table(fitted):

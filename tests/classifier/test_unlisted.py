@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import own_graph
-from fewnode import FewShotClassifier, Graph
+from fewnode import FewShotClassifier, Graph, InputError
 from fewnode.classifier.drift import measure_drift
 from fewnode.cli import main
 from fewnode.labelling.server import open_session
@@ -88,6 +88,15 @@ def test_the_commands_tell_how_many_there_are(files, tmp_path, capsys):
     assert (told["unlisted"], more["unlisted"]) == (12, 0) and more["nodes"] == told["nodes"] + 12
     rows = {row["id"] for row in csv.DictReader((tmp_path / "q.csv").open())}
     assert set(GHOSTS) < rows
+
+
+def test_what_is_refused_changes_nothing(fitted):
+    before, table = fitted.predict_proba().names, fitted.source.table
+    with pytest.raises(InputError, match="there is no node 'nobody'"):
+        fitted.adapt({"mule": ["nobody"]}, include_unlisted=True)
+    with pytest.raises(InputError, match="feature columns"):
+        fitted.attach(own_graph.graph().with_features(torch.ones(240, 3), None))
+    assert fitted.predict_proba().names == before and fitted.source.table is table
 
 
 def test_nothing_is_learned_of_columns_from_them(tmp_path):

@@ -255,13 +255,13 @@ class FewShotClassifier:
         """
         model, schema = self._fitted()
         graph, there = graph_of(graph, edges, nodes, self.source, **more)
-        fitted = graph.fingerprint == schema.fingerprint
+        ready, fitted = schema.fit(graph), graph.fingerprint == schema.fingerprint
         if self.source is not None and (there is not None or not fitted):
             self.source = replace(self.source, table=None if there is None else there.table)
         if not self.named_classes:  # the class ids of a data set mean nothing in another graph
             split = model.card.split if fitted else None
             self.known = KnownClasses.of(graph, ClassSplit(**split)) if split else KnownClasses()
-        self._set_graph(schema.fit(graph), fitted)
+        self._set_graph(ready, fitted)
         return self
 
     def _set_graph(self, graph: Graph, fitted: bool) -> None:
@@ -399,8 +399,7 @@ class FewShotClassifier:
             progress: called with the name of a step and the part of it that is done, where known classes are fitted.
         """
         one_of("among", among, ("all", "new"))
-        graph, self.include_unlisted = self._graph(), include_unlisted
-        said: dict[str, str] = {}
+        graph, said = self._graph(), dict[str, str]()
         examples = self.read_examples(examples, said)
         descriptions = said | dict(descriptions or {})
         if among == "new":
@@ -424,10 +423,10 @@ class FewShotClassifier:
             model = self._with_labels(model, support, relearn, progress)
             new = self.known.new(support, other)
             fixed = checked_priors(priors, tuple(new), other)
-            free = ((model.y < 0) & self.predicted()).nonzero().flatten()
+            free = ((model.y < 0) & (graph.listed | include_unlisted)).nonzero().flatten()
             how: dict[str, Any] = {"others": support.get(other), "fixed": fixed, "other": other, "pool": free}
             self.task = model.adapt({name: support[name] for name in new}, **how, descriptions=described)
-        self.support = support
+        self.support, self.include_unlisted = support, include_unlisted
         return self
 
     def _with_labels(
@@ -505,8 +504,12 @@ class FewShotClassifier:
             raise InputError("give either nodes of the graph or new_nodes=, not both")
         if not isinstance(task, OpenSetTask):
             raise InputError("new nodes get open-set predictions: adapt(..., among='all') first")
-        (_, schema), model = self._fitted(), self.open_set_model(inductive=True)
-        return NewNodes.of(graph, schema, model, self.source, new_nodes, new_edges).predicted(graph, task, model)
+        (_, schema), own, model = self._fitted(), self.open_set_model(inductive=True), task.model
+        if model.cached is None and own.cached is not None:
+            labels = {} if model.known is own.known else model.label_state(graph)  # examples are further labels
+            model = replace(model, cached=own.cached | labels)
+            self.task = task = replace(task, model=model)
+        return NewNodes.of(graph, schema, model, self.source, new_nodes, new_edges).predicted(graph, task)
 
     def iter_proba(
         self,

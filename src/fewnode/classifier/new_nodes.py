@@ -100,10 +100,10 @@ class NewNodes:
         parts = schema.fit(new).x, _known_labels(new, model.classes), arcs, weights
         return cls(new, *(part.to(graph.device) for part in parts))
 
-    def predicted(self, graph: Graph, task: OpenSetTask, model: OpenSetModel) -> Predictions:
-        """Their predictions by the ``task``; their numbers follow those of the graph. ``model`` is that of the task,
-        with its cached state."""
-        rows = self._with_nearest(graph, model).rows(graph, model)
+    def predicted(self, graph: Graph, task: OpenSetTask) -> Predictions:
+        """Their predictions by the ``task``, whose model has its cached state; their numbers follow those of the
+        graph."""
+        rows = self._with_nearest(graph, task.model).rows(graph, task.model)
         ids = torch.arange(len(rows.y), device=graph.device)
         found = replace(task, model=rows).probabilities(ids).cpu()
         names, titles = names_and_titles(self.new, ids)

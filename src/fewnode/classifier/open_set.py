@@ -167,7 +167,7 @@ class OpenSetModel:
         moments = Moments.of(self.x, y, self.ranks)
         found = replace(self, classes=classes, y=y, moments=moments, known=known, chosen=chosen)._filled(graph, folds)
         progress("done", 1.0)
-        return found if self.cached is None else replace(found, cached=self.cached | found._label_state(graph))
+        return found if self.cached is None else replace(found, cached=self.cached | found.label_state(graph))
 
     def _filled(
         self, graph: Graph, folds: Sequence[tuple[Tensor, KnownClassModel]], space: Space = MEMORY
@@ -235,9 +235,9 @@ class OpenSetModel:
         cached["links"] = _moved(space, "links", sources.links, lists.__matmul__)
         for name in ("words", "links"):
             cached[f"{name}_mean"] = _moved(space, f"{name}_mean", cached[name], mean.__matmul__)
-        return cached | self._label_state(graph, space)
+        return cached | self.label_state(graph, space)
 
-    def _label_state(self, graph: Graph, space: Space = MEMORY) -> dict[str, Tensor]:
+    def label_state(self, graph: Graph, space: Space = MEMORY) -> dict[str, Tensor]:
         """Those rows that depend on labels."""
         inputs, n = self.inputs(graph), len(self.classes)
 
