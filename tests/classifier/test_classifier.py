@@ -498,6 +498,14 @@ def test_another_graph_with_the_same_columns_in_another_order(classifier, tmp_pa
         loaded.adapt(examples, among="all")
 
 
+@pytest.mark.parametrize("dense", [True, False])
+def test_words_that_do_not_occur_in_another_graph_are_zero(dense):
+    schema = FeatureSchema(3, ("a", "b", "c"), sparse=True)
+    x = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+    other = Graph.from_edges([[0], [1]], x if dense else sp.csr_matrix(x), feature_names=("c", "a"))
+    assert schema.fit(other).x.to_dense().tolist() == [[2, 0, 1], [4, 0, 3]]
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [

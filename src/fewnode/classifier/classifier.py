@@ -754,14 +754,7 @@ class FewShotClassifier:
 
     # --- save and load --------------------------------------------------------------------------------------
 
-    def save(
-        self,
-        folder: PathLike,
-        *,
-        force: bool = False,
-        data: bool = True,
-        progress: Shown = "auto",
-    ) -> None:
+    def save(self, folder: PathLike, *, force: bool = False, data: bool = True, progress: Shown = "auto") -> None:
         """Write the model and all that it needs; a model in its place needs ``force``.
 
         The folder holds the graph and the table of nodes, unless ``data`` is False, or names the store of the graph. It

@@ -80,7 +80,7 @@ class FeatureSchema:
         return f"{self.width} feature columns" + (f" ({_some(self.names)})" if self.names else "")
 
     def _ordered(self, graph: Graph) -> Graph:
-        """Columns in the model's order; in sparse features one that never occurs is zero everywhere."""
+        """Columns in the model's order; of sparse features some may be missing, which are zero everywhere."""
         names = graph.feature_names
         if self.names is None or names is None:
             if graph.num_features != self.width:
@@ -107,7 +107,8 @@ class FeatureSchema:
         if sp.issparse(x):
             moved = sp.csr_matrix((x.data, at[x.indices], x.indptr), (x.shape[0], self.width)).sorted_indices()
         else:
-            moved = np.ascontiguousarray(x[:, at.argsort()])
+            moved = np.zeros((x.shape[0], self.width), x.dtype)
+            moved[:, at] = x
         return graph.with_features(to_tensor(moved, graph.device), self.names, self.blocks)
 
 

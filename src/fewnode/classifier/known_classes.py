@@ -48,7 +48,7 @@ class ViewPCA:
         """The leading components, from a random sample of the nodes. Views of single directions or edge types, which
         follow the six common ones, are left out."""
         views, everyone = views[: len(VIEWS)], torch.arange(len(ranks), device=ranks.device)
-        chosen = shuffled(everyone, ranks, torch.Generator().manual_seed(0))[:sample]
+        chosen = shuffled(everyone, torch.Generator().manual_seed(0), ranks)[:sample]
         means = [column_means(view, space) for view in views]
         mean = 3 * torch.cat(means)
         rows = 3 * torch.cat([rows_at(view, chosen, space).float() for view in views], 1) - mean
@@ -189,7 +189,7 @@ class NodeInputs:
 
     def shuffled(self, nodes: Tensor, random: torch.Generator | None = None) -> Tensor:
         """The nodes in a random order, by default the first one of the seed 0."""
-        return shuffled(nodes, self.ranks, random or torch.Generator().manual_seed(0))
+        return shuffled(nodes, random or torch.Generator().manual_seed(0), self.ranks)
 
 
 @dataclass(frozen=True)
@@ -443,9 +443,10 @@ def _learned_mix(held_out: Sequence[tuple[Tensor, KnownClassModel]], inputs: Nod
     return minimise(alone, backward)
 
 
-def shuffled(nodes: Tensor, ranks: Tensor, random: torch.Generator) -> Tensor:
-    """The nodes in a random order that depends on their ``ranks [N]``, not on the order in which they are numbered."""
-    return nodes[ranks[nodes].argsort()[torch.randperm(len(nodes), generator=random).to(nodes.device)]]
+def shuffled(nodes: Tensor, random: torch.Generator, ranks: Tensor | None = None) -> Tensor:
+    """The nodes in a random order that depends on their ``ranks [N]``, if given, not on how they are numbered."""
+    nodes = nodes if ranks is None else nodes[ranks[nodes].argsort()]
+    return nodes[torch.randperm(len(nodes), generator=random).to(nodes.device)]
 
 
 def _folds(labelled: Tensor) -> list[tuple[Tensor, Tensor]]:

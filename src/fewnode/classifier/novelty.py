@@ -67,9 +67,9 @@ class Moments:
         """Of the nodes with ``y [N] >= 0``; of all nodes where fewer than 50 have a label, as hardly any of them is of
         a new class. The ridges are in units of the mean variance."""
         random = torch.Generator().manual_seed(0)
-        labelled = shuffled((y >= 0).nonzero().flatten(), ranks, random)[:SAMPLE]
+        labelled = shuffled((y >= 0).nonzero().flatten(), random, ranks)[:SAMPLE]
         enough = len(labelled) >= 50
-        nodes = labelled if enough else shuffled(torch.arange(len(x), device=x.device), ranks, random)[:SAMPLE]
+        nodes = labelled if enough else shuffled(torch.arange(len(x), device=x.device), random, ranks)[:SAMPLE]
         rows, own = x[nodes].float(), y[labelled]
         mean = rows.mean(0)
         z = rows.sub_(mean)

@@ -209,7 +209,7 @@ class OpenSetModel:
         """
         nodes = (self.y < 0).nonzero().flatten() if pool is None else pool
         nodes = nodes if len(nodes) else torch.arange(len(self.y), device=self.y.device)
-        sample = shuffled(nodes, self.ranks, torch.Generator().manual_seed(0))[:SAMPLE]
+        sample = shuffled(nodes, torch.Generator().manual_seed(0), self.ranks)[:SAMPLE]
         none, size = torch.empty(0), len(nodes)
         task = OpenSetTask(self, {}, nodes[:0], {}, [], other, dict(fixed or {}), sample, size, Priors(*[none] * 4))
         return replace(task, descriptions=dict(descriptions or {})).with_examples(examples, others)

@@ -321,16 +321,12 @@ def _with_gaps_enough(one: Simulated, simulated: Sequence[Simulated]) -> Simulat
     return replace(one, gaps={name: [gap for other in alike for gap in other.gaps.get(name, ())] for name in one.gaps})
 
 
-def _shuffled(values: Tensor, random: torch.Generator) -> Tensor:
-    return values[torch.randperm(len(values), generator=random).to(values.device)]
-
-
 def _hidden_classes(y: Tensor, ranks: Tensor, random: torch.Generator) -> list[list[int]]:
     """The classes hidden in each of at most three simulations: six, or half of all classes, of five nodes or more; one
     of the largest in each, as the decision is hardest for a large class."""
     sizes = torch.bincount(y[y >= 0])
     first = torch.full_like(sizes, len(y)).scatter_reduce_(0, y[y >= 0], ranks[y >= 0], "amin")
-    usable = shuffled((sizes > 4).nonzero().flatten(), first, random).tolist()
+    usable = shuffled((sizes > 4).nonzero().flatten(), random, first).tolist()
     largest = sorted(usable, key=lambda c: -int(sizes[c]))[: len(usable) // 3]
     usable = largest[:3] + [c for c in usable if c not in largest[:3]]
     n = min(3, max(1, len(usable) // 3))
@@ -410,11 +406,11 @@ def _episode(
     truth = torch.where(torch.isin(y, torch.tensor(simulation.hidden, device=y.device)), -1, 0)
     classes, examples = list[Tensor](), list[tuple[Tensor, Tensor, Tensor]]()
     for i, c in enumerate(new):
-        members = _shuffled((y == c).nonzero().flatten(), random)
+        members = shuffled((y == c).nonzero().flatten(), random)
         truth[members] = i + 1
         if corner:
             near = (x[members] - x[members[0]]).norm(dim=1).argsort()
-            members = _shuffled(members[near[: max(shots, len(members) // 6)]], random)
+            members = shuffled(members[near[: max(shots, len(members) // 6)]], random)
         shown, description = members[:shots], None if names is None else names[c]
         truth[shown] = -1
         directions = moments.directions(x[shown], description)

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from ..errors import InputError, one_of
 from ..graph import Graph
 from .inputs import find_nodes, names_and_titles
+from .known_classes import shuffled
 from .predictions import OTHER, Predictions, Rows
 
 SURE = 0.9  # probability from which a prediction counts as sure
@@ -66,12 +67,12 @@ def suggest(
     if (label is not None) != (by in ("doubtful", "sure")):
         raise InputError(f"{by!r} {'needs a class: say which with' if label is None else 'takes no'} label")
     done = find_nodes(graph, told, "nodes told")
-    free = (~torch.isin(nodes, done)).nonzero().flatten()
+    random, free = torch.Generator().manual_seed(seed), (~torch.isin(nodes, done)).nonzero().flatten()
     nodes, p = nodes[free], None if found is None else found.probabilities[free.cpu()].to(free.device)
     if not len(free):
         best = free
     elif by == "random":
-        best = _shuffled(torch.arange(len(free), device=free.device), seed)
+        best = shuffled(torch.arange(len(free), device=free.device), random)
     elif found is None or p is None or by == "typical":
         best = _typical(x, nodes, n, torch.ones(len(free)))
     elif by == "margin":
@@ -79,7 +80,7 @@ def suggest(
     elif by == "other":
         best = p[:, _column(found, OTHER)].argsort(descending=True, stable=True)
     elif label is not None:
-        best = _of_class(p, _column(found, label), by, seed)
+        best = _of_class(p, _column(found, label), by, random)
     else:
         # The groups are known (all together), each new class, and other. Known classes have no examples to add.
         kinds = found.kinds or ("new",) * len(found.classes)
@@ -137,7 +138,7 @@ def _typical(x: Tensor, nodes: Tensor, n: int, weight: Tensor) -> Tensor:
     """The node in the middle of each of ``n`` regions, the one with the largest ``weight [B]`` first."""
     from sklearn.cluster import MiniBatchKMeans  # takes a second to import
 
-    sample = _shuffled(torch.arange(len(nodes)), seed=0)[:20_000]
+    sample = shuffled(torch.arange(len(nodes)), torch.Generator().manual_seed(0))[:20_000]
     rows = (x[nodes[sample.to(nodes.device)]].float() - _centre(x))[:, -64:].cpu()  # leading coordinates
     n = min(n, len(sample))
     means = MiniBatchKMeans(n, random_state=0, n_init=3, batch_size=2048)
@@ -149,19 +150,15 @@ def _typical(x: Tensor, nodes: Tensor, n: int, weight: Tensor) -> Tensor:
     return sample[torch.tensor(middle)].to(nodes.device)
 
 
-def _shuffled(items: Tensor, seed: int) -> Tensor:
-    return items[torch.randperm(len(items), generator=torch.Generator().manual_seed(seed)).to(items.device)]
-
-
 def _margin(p: Tensor) -> Tensor:
     top = p.topk(min(2, p.shape[1]), 1).values
     return top[:, 0] - top[:, -1]
 
 
-def _of_class(p: Tensor, column: int, by: str, seed: int) -> Tensor:
+def _of_class(p: Tensor, column: int, by: str, random: torch.Generator) -> Tensor:
     """Positions of nodes that get the class: the least sure first, or the sure ones in random order."""
     own, called = p[:, column], p.argmax(1) == column
     if by == "doubtful":
         return torch.where(called, _margin(p), 2 - own).argsort(stable=True)
     sure = (called & (own >= SURE)).nonzero().flatten()
-    return _shuffled(sure, seed) if len(sure) else own.argsort(descending=True, stable=True)
+    return shuffled(sure, random) if len(sure) else own.argsort(descending=True, stable=True)
