@@ -70,12 +70,15 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_folder(target: Path) -> Iterator[Path]:
-    """A new folder to write files into. It then gets a manifest and replaces ``target``.
+def whole_folder(target: Path, *, new: bool = False) -> Iterator[Path]:
+    """A new folder to write files into. It then gets a manifest and replaces ``target``; one that is there is refused
+    if it must be ``new``.
 
     At every instant ``target`` is the old folder or the new one. The mode of the old folder and the files that others
     put into it are kept. Leftovers of killed writers beside it are removed.
     """
+    if new and target.exists():
+        raise InputError(f"{target} exists already; choose another name or remove it")
     target = target.resolve()  # the folder a link leads to is replaced, not the link
     with _neighbour(target, Path.mkdir) as (fresh, handle):
         yield fresh

@@ -89,10 +89,7 @@ class TableSource:
         if memory is not None:
             raise InputError("memory= bounds the work on a store; make one of the tables with `fewnode import`")
         options: dict[str, Any] = {"text_encoder": "auto", **self.options, **self.columns, "encoder": self.encoder}
-        try:
-            found = tables.read_graph(self.edges, self.nodes, self.features, labels=self.labels, **options)
-        except TypeError as error:  # a misspelt option
-            raise InputError(str(error)) from error
+        found = tables.read_graph(self.edges, self.nodes, self.features, labels=self.labels, **options)
         learned: dict[str, Any] = {name: getattr(found, name) for name in ("columns", "encoder", "notes", "table")}
         learned["roles"] = [asdict(role) for role in found.roles]
         return Graph.from_edges(**canonical(found.arguments)), replace(self, **learned)

@@ -108,12 +108,9 @@ def _check(folder: Path, parts: Mapping[str, Tensor], facts: Facts, space: Space
 
 def save_store(graph: Graph, path: PathLike) -> None:
     """Write a graph as a store, completely or not at all."""
-    target = Path(path)
-    if target.exists():
-        raise InputError(f"{target} exists already; choose another name or remove it")
     if graph.directed or graph.edge_types is not None:
         raise InputError("a store keeps no edge directions and types; store fewnode.graph.edge_types.union(graph)")
-    with whole_folder(target) as fresh:
+    with whole_folder(Path(path), new=True) as fresh:
         write_graph(graph, fresh)
 
 

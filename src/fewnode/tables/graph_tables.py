@@ -64,9 +64,8 @@ class GraphTables:
         folder: Path | None = None,
         **columns: Any,
     ) -> None:
-        names = set(map(option_name, USES))
-        if wrong := sorted(columns.keys() - names):
-            raise TypeError(f"unknown option {wrong[0]!r}; there are {', '.join(sorted(names))}")
+        for name in columns:
+            one_of("option", name, map(option_name, USES))
         given = [] if edges is None else several(edges, "edges")
         tables = [read_columns(one, database, folder, name="edges") for one in given]
         node_table = None if nodes is None else read_columns(nodes, database, folder, name="nodes")

@@ -48,11 +48,9 @@ def import_tables(
         options: of ``read_graph``: columns, labels, multi_label, decimal, max_classes, text_encoder.
     """
     target, memory = Path(out), default_memory() if memory is None else memory
-    if target.exists():
-        raise InputError(f"{target} exists already; choose another name or remove it")
     if features is not None and Path(features).suffix.lower() != ".npy":
         raise InputError(f"{features}: a store takes features from an array [nodes, columns]; save it as .npy")
-    with whole_folder(target) as work:
+    with whole_folder(target, new=True) as work:
         given = [file for one in (edges, nodes, features) if one is not None for file in several(one)]
         files = [file for file in given if isinstance(file, Path) and file.exists()]  # no queries
         each = {".npy": 1} | dict.fromkeys(TEXT, 6)  # bytes on disk for one of a file, while it is imported
