@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fewnode import FewShotClassifier, fit, planted
+from fewnode import FewShotClassifier, fit, methods, planted
 from fewnode.store import one_thread
 
 
@@ -29,11 +29,14 @@ def test_structure_is_the_same_to_the_last_bit():
     assert torch.equal(one, three)
 
 
-@pytest.mark.parametrize("features", [0, 300])
-def test_a_training_is_the_same_to_the_last_bit(features):
+TRAINED = [name for name in methods.names() if methods.find(name).training_settings is not None]
+
+
+@pytest.mark.parametrize(("method", "features"), [("gcn", 0), *((name, 300) for name in TRAINED)])
+def test_a_training_is_the_same_to_the_last_bit(method, features):
     def trained():
-        graph, split = planted(2000, 10, features=features, seed=1)
-        return fit("gcn", graph, split, n_way=3, k_shot=2, n_query=5, steps=3, check_every=3).state_dict()
+        graph, split = planted(1500, 10, features=features, seed=1)
+        return fit(method, graph, split, n_way=3, k_shot=2, n_query=5, steps=1).state_dict()
 
     one, three = by_threads(trained)
     assert all(torch.equal(one[name], three[name]) for name in one)
