@@ -8,7 +8,6 @@ from torch.nn import functional as F
 from fewnode import Graph, draw_tasks
 from fewnode.methods import gmeta
 from fewnode.methods.gmeta import GMeta
-from fewnode.nn.inner_loop import unit_features
 from oracles import gmeta as oracle
 
 
@@ -32,7 +31,7 @@ def test_every_node_is_embedded_as_on_its_own_cut_out_graph(graph, radius):
     nodes = torch.arange(30).view(3, 10)
     inputs, pool = model.embed(graph).rows(nodes)
     ours = torch.stack([model.encoder(inputs[t], pool[t]) for t in range(3)]).flatten(0, 1)
-    x = unit_features(model.features, graph, model.encoder)
+    x = model.inputs.unit(graph)
     theirs = [oracle.embedding(graph, model.encoder, x, v) for v in range(30)]
     torch.testing.assert_close(ours, torch.stack(theirs), atol=1e-6, rtol=1e-6)
 
@@ -48,7 +47,7 @@ def test_support_loss_is_protomamls(graph):
 def test_scores_are_distances_to_prototypes_after_the_steps(graph):
     model = model_on(graph)
     tasks = draw_tasks(graph.y, [0, 1, 2], 3, 2, 2, 2, 0)
-    x = unit_features(model.features, graph, model.encoder)
+    x = model.inputs.unit(graph)
     weights = list(model.encoder.parameters())
     for task in range(2):
         adapted = model_on(graph).encoder

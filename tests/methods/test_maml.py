@@ -7,7 +7,6 @@ import torch
 from fewnode import ClassSplit, Graph, Tasks, draw_tasks
 from fewnode.methods.base import cross_entropy
 from fewnode.methods.maml import MAML
-from fewnode.nn.inner_loop import unit_features
 from oracles import maml as oracle
 
 
@@ -34,7 +33,7 @@ def test_scores_and_meta_gradient_are_those_of_the_loops(world):
     graph, split = world
     model = model_on(graph)
     tasks = draw_tasks(graph.y, split.base, 3, 2, 3, 2, 0)
-    x = unit_features(model.features, graph, model.encoder)
+    x = model.inputs.unit(graph)
     theirs = torch.stack([oracle.scores(model, graph, x, tasks, task) for task in range(2)])
     ours = model(graph, tasks)
     torch.testing.assert_close(ours, theirs)

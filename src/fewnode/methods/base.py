@@ -256,7 +256,6 @@ class InnerLoopMethod(Method):
 
     Args:
         inner_steps, inner_rate: gradient steps on the supports, and their size.
-        features: what reduces the features, if they are reduced.
     """
 
     encoder: nn.Module
@@ -264,10 +263,9 @@ class InnerLoopMethod(Method):
     rows_at_a_time: ClassVar[int] = 1 << 15  # of tasks, and ...
     queries_at_a_time: ClassVar[int] = 256  # ... of a task: both bound the memory
 
-    def __init__(self, inner_steps: int, inner_rate: float, features: ReducedFeatures | None) -> None:
+    def __init__(self, inner_steps: int, inner_rate: float) -> None:
         super().__init__()
         self.inner_steps, self.inner_rate = inner_steps, inner_rate
-        self.features = features
 
     def start(self, n_way: int) -> Weights:
         """The weights before the first step, by name: by default those of the encoder."""

@@ -11,9 +11,8 @@ from torch.nn import functional as F
 from ..graph import Graph, operators
 from ..graph.arrays import csr_tensor
 from ..nn.ego import inner_arcs
-from ..nn.features import ReducedFeatures
-from ..nn.graph_layers import take_rows
-from ..nn.inner_loop import GCNRows, Neighbourhoods, Weights, unit, unit_features
+from ..nn.graph_layers import Inputs, take_rows
+from ..nn.inner_loop import GCNRows, Neighbourhoods, Weights, unit
 from .base import InnerLoopMethod, Training
 
 
@@ -36,8 +35,6 @@ class GMeta(InnerLoopMethod):
         learning_rate=1e-3, weight_decay=5e-4, steps=300, tasks_per_step=8, check_every=20, patience=5
     )
 
-    features: ReducedFeatures
-
     def __init__(
         self,
         in_channels: int,
@@ -50,13 +47,14 @@ class GMeta(InnerLoopMethod):
         inner_steps: int = 10,
         inner_rate: float = 0.05,
     ) -> None:
-        super().__init__(inner_steps, inner_rate, ReducedFeatures(in_channels, rank))
+        super().__init__(inner_steps, inner_rate)
         self.max_nodes = max_nodes
-        self.encoder = SubgraphGCN(min(rank, in_channels), hidden_channels, out_channels, radius=radius)
+        self.inputs = Inputs(in_channels, rank, scaled=True)
+        self.encoder = SubgraphGCN(self.inputs.width, hidden_channels, out_channels, radius=radius)
 
     def embed(self, graph: Graph) -> Neighbourhoods:
         start, weight, smooth = local_subgraphs(graph, self.max_nodes)
-        x = unit_features(self.features, graph, self.encoder)
+        x = self.inputs.unit(graph)
         return Neighbourhoods(start, weight, lambda pair: take_rows(smooth, pair).to(x.dtype) @ x, x.shape[1])
 
     def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:

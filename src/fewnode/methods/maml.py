@@ -10,9 +10,8 @@ from torch.func import functional_call
 from ..graph import Graph
 from ..graph.arrays import csr_parts
 from ..graph.operators import normalized_adjacency
-from ..nn.features import ReducedFeatures
-from ..nn.graph_layers import take_rows, xavier
-from ..nn.inner_loop import GCNRows, Neighbourhoods, Weights, unit_features
+from ..nn.graph_layers import Inputs, take_rows, xavier
+from ..nn.inner_loop import GCNRows, Neighbourhoods, Weights
 from .base import InnerLoopMethod, Training
 
 HEAD = ("head.weight", "head.bias")  # the names of the head's weights among those of a task
@@ -47,22 +46,23 @@ class MAML(InnerLoopMethod):
         inner_steps: int = 10,
         inner_rate: float = 0.3,
     ) -> None:
-        features = ReducedFeatures(in_channels, rank) if use_graph else None
-        super().__init__(inner_steps, inner_rate, features)
+        super().__init__(inner_steps, inner_rate)
+        self.inputs = Inputs(in_channels, rank, scaled=True) if use_graph else None
         self.width = out_channels if use_graph else hidden_channels
-        rank, hidden = min(rank, in_channels), hidden_channels
-        self.encoder = GCNRows(rank, hidden, self.width) if use_graph else xavier(nn.Linear(in_channels, self.width))
+        if self.inputs is None:
+            self.encoder: nn.Module = xavier(nn.Linear(in_channels, self.width))
+        else:
+            self.encoder = GCNRows(self.inputs.width, hidden_channels, self.width)
 
     def embed(self, graph: Graph) -> Neighbourhoods:
-        if self.features is None:  # every node by itself: its row is its raw features
+        if self.inputs is None:  # every node by itself: its row is its raw features
             x, dtype = graph.x, next(self.parameters()).dtype
             alone = torch.arange(graph.num_nodes + 1, device=graph.device)
             dense = x.__getitem__ if x.layout == torch.strided else lambda at: take_rows(x, at).to_dense()
             return Neighbourhoods(alone, alone[1:] > 0, lambda at: dense(at).to(dtype), x.shape[1])
-        x, smooth = unit_features(self.features, graph, self.encoder), normalized_adjacency(graph)
-        smoothed = graph.cache.get("smoothed inputs of an inner loop", lambda: smooth @ x, source=x)
-        indptr, indices, values = csr_parts(smooth.matrix)
-        return Neighbourhoods(indptr, values, lambda at: smoothed[indices[at].long()], x.shape[1])
+        smoothed = self.inputs.smoothed(graph)
+        indptr, indices, values = csr_parts(normalized_adjacency(graph).matrix)
+        return Neighbourhoods(indptr, values, lambda at: smoothed[indices[at].long()], self.inputs.width)
 
     def start(self, n_way: int) -> Weights:
         weights = super().start(n_way)
@@ -71,6 +71,6 @@ class MAML(InnerLoopMethod):
 
     def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
         own = {name: weight for name, weight in weights.items() if name not in HEAD}
-        inputs = data[3:] if self.features is not None else data[3:4]  # without the graph, nothing is pooled
+        inputs = data[3:] if self.inputs is not None else data[3:4]  # without the graph, nothing is pooled
         h: Tensor = functional_call(self.encoder, own, inputs)
         return h @ weights[HEAD[0]].t() + weights[HEAD[1]]

@@ -14,9 +14,8 @@ from torch.nn import functional as F
 
 from ..graph import Graph
 from ..graph.operators import adjacency, hashed, mean_adjacency
-from ..nn.features import ReducedFeatures
-from ..nn.graph_layers import xavier
-from ..nn.inner_loop import unit, unit_features
+from ..nn.graph_layers import Inputs, xavier
+from ..nn.inner_loop import unit
 from ..tasks import Tasks
 from .base import Method, Training
 
@@ -71,14 +70,14 @@ class RALE(Method):
         super().__init__()
         self.n_walks, self.walk_steps, self.n_paths = n_walks, walk_steps, n_paths
         self.hub_share, self.n_hubs, self.inner_rate, self.dropout = hub_share, n_hubs, inner_rate, dropout
-        self.features = ReducedFeatures(in_channels, rank)
-        self.content = xavier(nn.Linear(2 * min(rank, in_channels), channels))
+        self.inputs = Inputs(in_channels, rank, scaled=True)
+        self.content = xavier(nn.Linear(2 * self.inputs.width, channels))
         self.path = PathAttention(channels, heads, 2 * walk_steps + 1)
         self.relative, self.absolute = Choice(channels), Choice(channels)
 
     def embed(self, graph: Graph) -> tuple[Tensor, Tensor]:
         """Features of each node beside their neighbours' mean, ``[N, 2 * rank]``, and which nodes are hubs, ``[N]``."""
-        x, share = unit_features(self.features, graph, self), self.hub_share
+        x, share = self.inputs.unit(graph), self.hub_share
         beside = graph.cache.get("with means", lambda: torch.cat([x, mean_adjacency(graph) @ x], 1), source=x)
         return beside, graph.cache.get(("hubs", share), lambda: hubs(graph, share))
 

@@ -27,14 +27,17 @@ class Inputs(nn.Module):
         in_channels: columns of the features.
         rank: how many singular vectors are kept.
         centred: whether rows of length one are taken without their mean.
+        scaled: whether rows have the root of their width as length, so that entries are about one and step sizes mean
+            the same on every graph; otherwise they have the length one.
     """
 
     centre: Tensor | None
 
-    def __init__(self, in_channels: int, rank: int = 256, centred: bool = False) -> None:
+    def __init__(self, in_channels: int, rank: int = 256, centred: bool = False, scaled: bool = False) -> None:
         super().__init__()
         self.reduced = ReducedFeatures(in_channels, rank)
         self.width = self.reduced.basis.shape[1]
+        self.length = self.width**0.5 if scaled else 1.0
         self.register_buffer("centre", torch.zeros(self.width) if centred else None)
 
     def fit(self, graph: Graph) -> None:
@@ -44,19 +47,19 @@ class Inputs(nn.Module):
             self.centre.copy_(F.normalize(self.reduced(graph), dim=-1).mean(0))
 
     def smoothed(self, graph: Graph) -> Tensor:
-        """The reduced inputs after one propagation, [N, width], computed once."""
+        """The inputs of all nodes after one propagation, [N, width], computed once."""
         x = self.unit(graph)
         return graph.cache.get("smoothed inputs", lambda: operators.normalized_adjacency(graph) @ x, source=x)
 
     def unit(self, graph: Graph) -> Tensor:
-        """The reduced inputs of all nodes at length one, [N, width], computed once."""
+        """The inputs of all nodes, rows of equal length, [N, width], computed once."""
         # What the reduction loses differs from row to row: unless lengths are made equal, distances show that first.
         x: Tensor = self.reduced(graph)
-        x = graph.cache.get("inputs of length one", lambda: F.normalize(x, dim=-1), source=x)
+        x = graph.cache.get(("inputs", self.length), lambda: F.normalize(x, dim=-1).mul_(self.length), source=x)
         centre = self.centre
         if centre is None:
             return x
-        return graph.cache.get("centred inputs of length one", lambda: F.normalize(x - centre, dim=-1), source=centre)
+        return graph.cache.get("centred inputs", lambda: F.normalize(x - centre, dim=-1), source=centre)
 
 
 class GraphEncoder(nn.Module):

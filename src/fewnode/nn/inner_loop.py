@@ -6,11 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.func import grad, vmap
-from torch.nn import functional as F
 
-from ..graph import Graph
 from ..graph.arrays import gather_rows
-from .features import ReducedFeatures
 from .graph_layers import xavier
 
 Weights = dict[str, Tensor]
@@ -41,17 +38,6 @@ def adapt(loss: Callable[..., Tensor], start: Weights, data: tuple[Tensor, ...],
 def unit(z: Tensor) -> Tensor:
     """``z`` at length one; a zero vector stays zero, and its second derivatives finite."""
     return z * (z.square().sum(-1, keepdim=True) + 1e-12).rsqrt()
-
-
-def unit_features(features: ReducedFeatures, graph: Graph, like: nn.Module) -> Tensor:
-    """Reduced features [N, rank], each row scaled so that its entries are about one (empty rows stay empty), in the
-    precision of the weights of ``like``: step sizes then mean the same on every graph."""
-    x, dtype = features(graph), next(like.parameters()).dtype
-
-    def scaled() -> Tensor:
-        return F.normalize(x.to(dtype), dim=-1).mul(x.shape[1] ** 0.5)
-
-    return graph.cache.get(("scaled", dtype), scaled, source=x)
 
 
 @dataclass(frozen=True)
