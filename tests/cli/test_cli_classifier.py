@@ -59,7 +59,9 @@ def test_predict_writes_all_nodes_without_a_label(run, home):
 def test_without_new_classes_nothing_is_said_about_them(run, home):
     code, out, _ = run("predict", home / "m", "--out", "p.csv")
     assert code == 0 and "Expected accuracy: " in out and "nodes of known classes" in " ".join(out.split())
-    assert not any(word in out for word in ("examples  ", "precision", "Precision", "recall"))
+    assert not any(word in out for word in ("examples", "precision", "Precision", "recall"))
+    code, out, _ = run("find", home / "m", "--class", "baker", "--top", 5)
+    assert code == 0 and out.startswith("5 candidates for 'baker', the most likely first.")
 
 
 def test_a_known_class_that_receives_more_than_its_share_is_told(run, tmp_path):
