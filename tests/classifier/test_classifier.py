@@ -319,6 +319,8 @@ def test_parameters_change_what_the_next_fit_does(classifier):
     assert repr(classifier).endswith("nodes, 6 known classes; new: mule, phisher]")
     few = FewShotClassifier("probe", min_size=100).fit(own_graph.graph())  # classes too small to train on are known
     assert repr(few).endswith("nodes, 6 known classes]")
+    graph = own_graph.graph()
+    assert repr(FewShotClassifier("probe").fit(graph.with_labels(0 * graph.y - 1))).endswith("nodes, 0 known classes]")
 
 
 def test_a_fitted_classifier_is_saved_not_pickled(classifier):

@@ -856,7 +856,8 @@ class FewShotClassifier:
         given = [f"{name}={value!r}" for name, value in self.get_params().items() if usual.get(name) != value]
         state = ["not fitted" if self.model is None else f"fitted, {self.model.card.method}"]
         if self.graph is not None:
-            state.append(f"{self.graph.num_nodes:,} nodes, {len(self.known_labels()[1])} known classes")
+            known = int((class_sizes(self.graph) > 0).sum())
+            state.append(f"{self.graph.num_nodes:,} nodes, {known} known classes")
         if self.task is not None and self.task.examples:
             state.append(f"new: {', '.join(self.task.examples)}")
         return f"{type(self).__name__}({', '.join(given)}) [{'; '.join(state)}]"

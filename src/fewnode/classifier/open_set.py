@@ -490,8 +490,8 @@ def known_labels(graph: Graph, known: KnownClasses | None) -> tuple[Tensor, tupl
     ids = [c for c in ids if known is None or class_name(graph, c) in known.names()]
     if not ids:
         raise InputError(
-            "this graph has no labelled node of a class the model knows, which open-set classification and label issues "
-            "need; among='new' chooses among the new classes only"
+            "this graph has no labelled node of a class the model knows, which open-set classification and label "
+            "issues need; among='new' chooses among the new classes only"
         )
     number = torch.full((graph.num_classes + 1,), -1, device=graph.device)  # the last is looked up by the unknown -1
     number[ids] = torch.arange(len(ids), device=graph.device)
