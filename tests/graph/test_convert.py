@@ -1,5 +1,6 @@
 """Graphs of other libraries; those that are not installed are skipped."""
 
+import sys
 import uuid
 import warnings
 from types import SimpleNamespace
@@ -248,7 +249,7 @@ def check_hetero(graph):
 # --- GraphML --------------------------------------------------------------------------------------------
 
 
-def test_graphml_there_and_back(tmp_path):
+def test_graphml_there_and_back(tmp_path, monkeypatch):
     graph = Graph.from_edges(
         [[0, 0, 2], [1, 1, 0]],
         y=["u & v", None, "<w>"],
@@ -270,13 +271,16 @@ def test_graphml_there_and_back(tmp_path):
     with pytest.raises(InputError, match="'seen' has 1 values for 3 nodes"):
         graph.to_graphml(tmp_path / "g.graphml", attributes={"seen": [1]})
     (tmp_path / "bad.graphml").write_text("<graphml", encoding="utf-8")
-    with pytest.raises(InputError, match=r"bad.graphml is not readable GraphML"):
+    with pytest.raises(InputError, match=r"bad.graphml is damaged .* write it again as GraphML"):
         Graph.from_graphml(tmp_path / "bad.graphml")
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(InputError, match=r"g\.graphml: GraphML needs networkx: .* pip install networkx"):
+        Graph.from_graphml(tmp_path / "g.graphml")
 
 
 @pytest.mark.parametrize("encoding", ["klingon", "rot13"])
 def test_graphml_in_an_unknown_encoding_is_refused(tmp_path, encoding):
     path = tmp_path / "g.graphml"
     path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><graphml></graphml>')
-    with pytest.raises(InputError, match=r"g\.graphml is not readable GraphML"):
+    with pytest.raises(InputError, match=r"g\.graphml is damaged .* write it again as GraphML"):
         Graph.from_graphml(path)

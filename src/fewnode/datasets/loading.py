@@ -18,7 +18,7 @@ from scipy import sparse as sp
 from scipy.io import loadmat
 
 from .. import files
-from ..errors import InputError, refused
+from ..errors import InputError
 from ..files import PathLike, check_bound, check_unpacked, readable, reading
 from ..graph import Graph
 from ..graph.convert import graph_arguments, graph_arrays
@@ -226,8 +226,7 @@ def _ogb_table(path: Path, member: str, dtype: Any) -> np.ndarray:
 
 def _table(path: Path, file: IO[bytes], dtype: Any, separator: str, whole: Path) -> np.ndarray:
     """Numbers of a text file without a header, [rows, columns]; ``whole`` is that file or the archive with it."""
-    wrong = f"{path} is not a table of numbers separated by {separator!r}"
-    with file, refused(wrong, Exception):  # NumPy, gzip and zlib raise different errors
+    with file, reading(path, REMEDY):
         content = io.BytesIO()
         stream: Any = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
         while part := stream.read(1 << 20):

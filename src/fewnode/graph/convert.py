@@ -143,13 +143,9 @@ def igraph_arguments(graph: Any, **attributes: str | None) -> dict[str, Any]:
 
 def graphml_arguments(path: PathLike, **attributes: str | None) -> dict[str, Any]:
     """Arguments from a GraphML file; the attribute ``name`` of its nodes, if there is one, names them."""
-    import networkx
-
-    file = readable(path)
-    damaged = networkx.NetworkXException, SyntaxError, ValueError, LookupError, TypeError
-    with refused(f"{file} is not readable GraphML", *damaged):
-        graph = networkx.read_graphml(file)
-    graph = _named(graph)
+    with refused("GraphML needs networkx", ImportError, remedy="pip install networkx"):
+        import networkx
+    graph = _named(networkx.read_graphml(readable(path)))
     label = "label" if networkx.get_node_attributes(graph, "label") else ""  # y is a coordinate
     return networkx_arguments(graph, **{"label": label, **attributes})
 

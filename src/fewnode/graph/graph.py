@@ -363,7 +363,7 @@ class Graph:
     @classmethod
     def from_graphml(cls, path: PathLike, **attributes: str | None) -> "Graph":
         """A graph from a GraphML file, through NetworkX; attributes as in ``from_networkx``."""
-        with reading(path, "write it again"):
+        with reading(path, "write it again as GraphML"):
             return cls.from_edges(**convert.graphml_arguments(path, **attributes))
 
     # --- ways out ---------------------------------------------------------------------------------------
