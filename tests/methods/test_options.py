@@ -6,7 +6,7 @@ import pytest
 
 from fewnode import methods, planted
 from fewnode.errors import InputError
-from fewnode.files import Positive
+from fewnode.files import Count, Positive
 from fewnode.methods import find
 from fewnode.methods.base import checked_options, option_types, option_value
 
@@ -52,6 +52,8 @@ def test_values_take_the_declared_type(text, kind, value):
         (float("inf"), float | None, ["inf", "a number"]),
         (True, int, ["True", "a whole number"]),
         ("0", Positive, ["'0'", "a whole number of at least 1"]),
+        (-1, Count, ["-1", "a whole number of at least 0"]),
+        ("0", Positive | None, ["'0'", "a whole number of at least 1"]),
     ],
 )
 def test_other_values_are_refused_with_what_would_be_right(text, kind, words):
@@ -66,6 +68,12 @@ def test_options_come_from_the_signature():
     with pytest.raises(InputError, match=r"unknown option of probe 'smoth'\. Did you mean 'smooth'"):
         checked_options(find("probe"), {"smoth": "false"})
     assert "learning_rate" not in option_types(find("probe"))  # nothing to train
+
+
+@pytest.mark.parametrize("name", ["check_every", "tasks_per_step", "train_way", "train_shot", "train_query"])
+def test_sizes_of_a_training_are_at_least_one(name):
+    with pytest.raises(InputError, match=f"{name}=0: expected a whole number of at least 1"):
+        checked_options(find("pn"), {name: 0})
 
 
 def test_what_fit_fills_in_is_no_option():

@@ -4,6 +4,7 @@ import ast
 import inspect
 import math
 import platform
+import re
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -109,13 +110,13 @@ class Training:
 
     learning_rate: float = 0.005
     weight_decay: float = 5e-4
-    steps: int = 500
-    tasks_per_step: int = 1
-    check_every: int = 10
-    patience: int = 10
-    train_way: int | None = None
-    train_shot: int | None = None
-    train_query: int | None = None
+    steps: Count = 500
+    tasks_per_step: Positive = 1
+    check_every: Positive = 10
+    patience: Count = 10
+    train_way: Positive | None = None
+    train_shot: Positive | None = None
+    train_query: Positive | None = None
     clip: float | None = None
     fused: bool = False
 
@@ -344,7 +345,8 @@ def option_value(name: str, given: Any, kind: Any) -> Any:
     except TypeError:  # a type that only the method itself can check
         return given
     except (ValueError, SyntaxError) as error:  # msgspec's are ValueErrors
-        limit = " of at least 1" if ">= 1" in str(error) else ""
+        least = re.search(r">= (\d+)", str(error))
+        limit = f" of at least {least[1]}" if least else ""
     plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     words = {int: "a whole number", float: "a number", bool: "true or false"}
     expected = words.get(plain, f"a value of type {getattr(plain, '__name__', plain)}")
