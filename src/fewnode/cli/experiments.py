@@ -282,11 +282,12 @@ def make_report(args: argparse.Namespace) -> None:
 def compare_results(args: argparse.Namespace) -> None:
     from ..report.changes import compare_predictions, is_table
 
-    if is_table(args.before) != is_table(args.after):
+    tables = is_table(args.before), is_table(args.after)
+    if tables[0] != tables[1]:
         raise InputError(
             f"of {args.before} and {args.after} one is a table, the other result rows; compare like with like"
         )
-    if is_table(args.before):
+    if tables[0]:
         return emit(args, compare_predictions(args.before, args.after, args.top), "changes")
     from ..report.results import compare, dataset_title
 

@@ -25,7 +25,6 @@ from ..classifier.predictions import OTHER, Predictions
 from ..classifier.suggest import SURE, Suggestions, suggest
 from ..errors import InputError
 from ..files import PathLike, convert
-from ..graph import Graph
 from ..store import STORE
 from ..training.progress import Shown
 from . import exchange
@@ -94,7 +93,11 @@ class LabelSession:
         """Take the classifier, of which nothing has been asked yet; the names of its known classes."""
         if classifier.graph is None:
             raise InputError("no graph is attached: call attach(graph) first")
-        self.classifier, self.graph = classifier, classifier.graph
+        self.classifier, self.graph, n = classifier, classifier.graph, classifier.graph.num_nodes
+        # Coordinates and edges of a store stay on disk, the rest does not. Bytes: name, words, place on the map, class
+        # and confidence; the probability of each class, twice while it is made.
+        needed = n * (1024 + 12 * self.graph.num_classes)
+        self.graph.space.check(needed, n, "the page, with names and probabilities (`fewnode find` needs no page),")
         self.open = bool((self.graph.y >= 0).any())
         self.described = self.open and MEANING in self.graph.blocks  # texts can be compared with descriptions
         self.points: list[Point] = []
@@ -175,12 +178,11 @@ class LabelSession:
         after = labels.after(step)
         if self.described and step.text and step.do in ("class", "describe"):
             self.classifier.encode_texts([step.text])  # refuses what could not be learned
-        if step.do not in ("undo", "redo"):
-            ids = find_nodes(self.graph, step.nodes, "nodes").cpu()  # refuses unknown ones
-            labelled = ids[self.known_y[ids] >= 0]
-            if step.do == "label" and not step.settle and len(labelled):
-                name, given = node_name(self.graph, int(labelled[0])), labels.known[int(self.known_y[labelled[0]])]
-                raise InputError(f"node {name!r} is labelled {given!r} in the graph; to correct that, say settle")
+        ids = find_nodes(self.graph, step.nodes, "nodes").cpu()  # refuses unknown ones
+        labelled = ids[self.known_y[ids] >= 0]
+        if step.do == "label" and not step.settle and len(labelled):
+            name, given = node_name(self.graph, int(labelled[0])), labels.known[int(self.known_y[labelled[0]])]
+            raise InputError(f"node {name!r} is labelled {given!r} in the graph; to correct that, say settle")
         return after
 
     # --- what was said ----------------------------------------------------------------------------------
@@ -427,7 +429,7 @@ class LabelSession:
     def more(self, label: str, n: int = 20) -> list[str]:
         """The ``n`` nodes without a label that are most likely of a class."""
         with self.lock:
-            return [] if self.found is None else self.classifier.find(label, min(n, len(self._free()[0]))).names
+            return [] if self.found is None else self.classifier.find(label, n).names
 
     def like(self, nodes: Iterable[str], n: int = 20) -> list[str]:
         """The ``n`` nodes without a label that are most similar to the given ones."""
@@ -497,7 +499,6 @@ def open_session(
         classifier = load_attached(classifier, say=say, memory=memory)
     if classifier.graph is None:
         raise InputError("no graph is attached: call attach(graph) first")
-    check_memory(classifier.graph)
     steps: list[Step] = []
     if support is not None and Path(support).suffix.lower() in (".json", ".jsonl"):
         steps = exchange.read(support, classifier.graph)
@@ -516,10 +517,3 @@ def open_session(
         if support is not None and isinstance(error, InputError):
             raise InputError(f"{support}: {error}") from error
         raise
-
-
-def check_memory(graph: Graph) -> None:
-    """Refuse a store whose nodes do not fit into memory: coordinates and edges stay on disk, the rest does not."""
-    # Bytes: name, words, place on the map, class and confidence; the probability of each class, twice while it is made.
-    needed = graph.num_nodes * (1024 + 12 * graph.num_classes)
-    graph.space.check(needed, graph.num_nodes, "the page, with names and probabilities (`fewnode find` needs no page),")

@@ -13,7 +13,7 @@ from ..classifier.commands import Say, load_attached
 from ..errors import InputError
 from ..files import NAME, PathLike, sha256
 from ..labelling.journal import JOURNAL, Journal
-from ..labelling.session import LabelSession, check_memory, grow_folder
+from ..labelling.session import LabelSession, grow_folder
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,6 @@ class Service:
                 return False
             classifier = load_attached(self.folder, say=self.say)
             assert classifier.graph is not None
-            check_memory(classifier.graph)
             if not classifier.graph.space.on_disk and bool((classifier.graph.y >= 0).any()):
                 classifier.open_set_model(inductive=True)  # else the first request would wait for it
             with self._lock:

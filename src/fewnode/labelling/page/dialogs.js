@@ -1,9 +1,8 @@
 // The few dialogs: choosing a class, what to do with one, files, keys.
-import { byId, count, el, percent, user } from "./dom.js";
+import { byId, count, el, percent, toast, user } from "./dom.js";
 import { colourOf } from "./colours.js";
 import { download, get } from "./api.js";
 import { aboutOf, said } from "./panel.js";
-import { toast } from "./dom.js";
 
 const place = () => byId("dialog");
 export const isOpen = () => place().open;

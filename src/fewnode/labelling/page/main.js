@@ -106,8 +106,7 @@ function select(found) { // several nodes
 
 async function renew() { // what is looked at, after a step
   if (asking) { await nextQuestions(); return; }
-  if (rows.length === 1) await look(rows[0].id);
-  else { rows = rows.filter((row) => !row.done); drawSide(); }
+  if (rows.length === 1) await look(rows[0].id); else drawSide();
 }
 
 async function named() { // points of a lasso have numbers only: their names come for those that are listed

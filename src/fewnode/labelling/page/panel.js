@@ -122,7 +122,7 @@ function several(state, rows, acts) {
   ];
 }
 
-export async function drawWhy(place, id, pick) {
+export async function drawWhy(place, id) {
   const found = await get(`/api/why?id=${id}`);
   if (!found || !place.isConnected) return;
   const signed = (v) => (v === null ? "" : `${v >= 0 ? "for it" : "against"} ${Math.abs(v).toFixed(2)}`);
