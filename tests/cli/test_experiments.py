@@ -100,6 +100,12 @@ def test_wrong_words_are_answered_with_how_to_write_them(run, capsys):
         assert stop.value.code == 2 and hint in capsys.readouterr().err
 
 
+def test_a_grid_without_a_possible_run_is_an_error(run, own):
+    code, out, err = run("run", "own.toml", "--datasets", "gone.npz")
+    assert code == 2 and out == "" and not (own / "results").exists()
+    assert "not run: gone.npz" in err and "no run of own.toml can be done, for the reasons above" in err
+
+
 def test_rows_are_kept_skipped_and_used_for_estimates(run, own, monkeypatch):
     monkeypatch.setattr(runners, "Workers", Pretended)
     code, out, err = run("run", "own.toml", "--seeds", 1)

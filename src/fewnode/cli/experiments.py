@@ -200,6 +200,8 @@ def run_grid(args: argparse.Namespace) -> int:
         emit(args, document, "dry_run", groups=_by_method(document["todo"]), jobs=1)
         return 0
     say(fill("todo", **document, jobs=args.jobs).rstrip())
+    if not (plan.todo or plan.done):
+        raise InputError(f"no run of {args.grid} can be done, for the reasons above")
     if args.engine == "ray":
         engine: Cluster | Workers = Cluster(args.address, args.data_dir, args.per_run)
     else:
