@@ -109,9 +109,9 @@ def _locate(
 
 def _arguments(entry: Entry, paths: Sequence[Path], checked: Sequence[File]) -> Arguments:
     """The content of the files: from the cache if the same files were parsed before, otherwise parsed and cached."""
-    kept = files.cache_dir() / "parsed" / f"{entry.name}-{_identity(paths, entry.tables)}.npz"
     packed = paths[0].suffix == ".npz"  # as fast as the cache
     if not packed:
+        kept = files.cache_dir() / "parsed" / f"{entry.name}-{_identity(paths, entry.tables)}.npz"
         with suppress(InputError, OSError):  # missing or damaged: zip archives carry checksums
             return graph_arguments(files.read_npz(kept))
     for file, path in zip(checked, paths, strict=False):
