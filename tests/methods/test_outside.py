@@ -49,6 +49,13 @@ def test_a_method_of_another_package_works_everywhere(name, package, tiny):
     assert classifier.model.card.method == name
 
 
+def test_a_model_whose_package_is_gone_says_so(package, tiny):
+    folder = save(fit("linear", *tiny, n_way=3, k_shot=2, steps=1), package / "model")
+    (package / "other_package-1.0.dist-info/entry_points.txt").unlink()
+    with pytest.raises(InputError, match=r"model\.json: unknown method 'linear'\. .* of another package, install that"):
+        load(folder)
+
+
 def test_entry_points_are_listed(package):
     assert "linear" in methods.names() and methods.describe()["linear"].startswith("other_package:Linear")
     assert methods.find("linear").key() == "linear" and Linear.key() == "linear_method:Linear"

@@ -72,7 +72,10 @@ def read(source: Path, manifest: Manifest, method: type[Method] | None = None) -
     if type(stated) is int and stated > FORMAT:
         raise InputError(f"{where} has format {stated}; this version reads up to {FORMAT}: update fewnode")
     card = ModelCard.from_json(data, where)
-    kind = method or methods.find(card.method)
+    try:
+        kind = method or methods.find(card.method)
+    except InputError as error:
+        raise InputError(f"{where}: {error}. If the method is of another package, install that") from error
     with manifest.checking(source, WEIGHTS) as file:
         weights = load_file(file)
         check_finite(weights)
