@@ -391,6 +391,17 @@ def test_the_preset_paper_is_the_printed_settings(tiny) -> None:
     assert model.card.training == asdict(settings) | {"steps": 0}
 
 
+def test_the_preset_tuned_is_the_documented_settings(tiny) -> None:
+    model = fit("tent", *tiny, n_way=3, k_shot=2, steps=0)
+    assert model.gamma == 100 and model.phi.dropout == 0 and not model.normalize and not model.tau_at_test
+    assert model.inputs.centre is not None and model.inputs.width <= 128
+    assert model.phi.weight.shape[1] == 256 and model.phi.outer.weight.shape == (128, 256)
+    assert model.gnn.shapes == [(128, 256), (256, 128)]
+    settings = Training(**model.card.training)
+    assert (settings.learning_rate, settings.weight_decay, settings.clip) == (1e-4, 5e-4, None)
+    assert (settings.tasks_per_step, settings.check_every, settings.patience) == (4, 10, 4)
+
+
 @pytest.mark.parametrize("form", [{}, PAPER], ids=["tuned", "paper"])
 def test_it_learns_nothing_that_the_paper_does_not(form: dict) -> None:
     names = {name.partition(".")[0] for name, _ in TENT(7, base_classes=(0, 1), **form).named_parameters()}
