@@ -163,9 +163,11 @@ def is_bag_of_words(x: Tensor) -> bool:
     values than flags have been weighted by whoever made them."""
     if x.layout != torch.sparse_csr:
         return False
-    values = x.values()
-    if values.numel() == 0 or float(values.min()) < 0 or float(values.max()) > 1 or float(values.min()) == 1:
-        return values.numel() == 0 or float(values.min()) >= 0
+    if x.values().numel() == 0:
+        return True
+    least, most = (float(value) for value in x.values().aminmax())
+    if least < 0 or least == 1 or most > 1:
+        return least >= 0
     some = (feature_rows(x, rows) for rows in chunks(len(x), 2 * row_bytes(x)))
     squares = (_squared_lengths(rows.crow_indices(), rows.values().float()) for rows in some)
     return not all(bool(((squared - 1).abs() < 1e-3).logical_or(squared == 0).all()) for squared in squares)
