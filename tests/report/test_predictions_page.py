@@ -272,7 +272,7 @@ def test_one_new_class_and_one_that_nobody_is_called(classifier, tmp_path):
     found = classifier.predict_proba(classifier.unlabelled())
     page = page_of((classifier, found), tmp_path, 0.0, {"mule": 1.0})
     if found.counts(0.0, {"mule": 1.0})["mule"] == 0:
-        assert "No node is called so. These are the nearest:" in page.text
+        assert "No node is predicted. These are the nearest:" in page.text
     assert "mule 100.0 %" in page.text  # the threshold, among the words
 
 
