@@ -156,6 +156,15 @@ def test_tasks_of_classes_that_the_model_has_seen_are_refused(tiny):
     assert evaluate(fit("probe", graph, split), graph, tasks=seen).n_tasks == 3  # which learns from no class
 
 
+def test_tasks_of_another_graph_are_refused(tiny):
+    graph, split = tiny
+    model = fit("probe", graph)
+    tasks = draw_tasks(graph.y, split.novel, 2, 3, 4, 5)
+    other = graph.with_labels(graph.y.roll(1))
+    with pytest.raises(InputError, match=r"class \d of task \d has nodes with the labels .*that were drawn from it"):
+        evaluate(model, other, tasks=tasks)
+
+
 def test_the_shots_told_are_those_that_every_class_has():
     graph = Graph.from_edges([[0], [1]], y=[0, 1, 0, 1, 1], num_nodes=5)
     tasks = Tasks([[0, 1, 4]], [[0, 1, 1]], [[2, 3]], [[0, 1]])

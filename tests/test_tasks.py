@@ -185,6 +185,12 @@ def test_split_parts_must_not_overlap():
         ClassSplit([-1])
 
 
+def test_classes_are_ids():
+    for give in (lambda: ClassSplit(["a"]), lambda: draw_tasks([0, 0, 1, 1], ["a", "b"], 2, 1, 1, 5)):
+        with pytest.raises(InputError, match=r"classes are given by their ids, whole numbers from 0: .*'a'"):
+            give()
+
+
 @given(st.integers(0, 10**6), st.integers(0, 4))
 def test_random_split_takes_every_large_enough_class_once(seed, min_size):
     y = np.repeat(np.arange(10), [1, 2, 3, 4, 5, 1, 2, 3, 4, 5])

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .errors import InputError
+from .errors import InputError, refused
 from .files import PathLike, parse_json, read_npz, reading, write_npz
 from .graph import Graph
 from .graph.arrays import checked, to_numpy
@@ -118,6 +118,11 @@ def random_bits(seed: int, count: int) -> np.ndarray:
 
 
 # --- Class splits: base, validation and novel classes.
+def _class_ids(ids: Iterable[Any]) -> tuple[int, ...]:
+    with refused("classes are given by their ids, whole numbers from 0", TypeError, ValueError):
+        return tuple(int(i) for i in ids)
+
+
 @dataclass(frozen=True)
 class ClassSplit:
     """Class ids for training (base), model selection (validation) and testing (novel), disjoint.
@@ -140,7 +145,7 @@ class ClassSplit:
     def __init__(self, base: Iterable[int], validation: Iterable[int] = (), novel: Iterable[int] = ()) -> None:
         seen: dict[int, str] = {}
         for part, ids in (("base", base), ("validation", validation), ("novel", novel)):
-            values = tuple(int(i) for i in ids)
+            values = _class_ids(ids)
             for value in values:
                 if value < 0:
                     raise InputError(f"class {value} in {part}: class ids start at 0")
@@ -216,7 +221,7 @@ class TaskSampler:
 
     def __init__(self, y: Any, classes: Iterable[int]) -> None:
         labels = to_numpy(y)
-        self.classes = np.array(sorted(int(c) for c in classes), dtype=np.int64)
+        self.classes = np.array(sorted(_class_ids(classes)), dtype=np.int64)
         self.order = np.argsort(labels, kind="stable")
         sorted_labels = labels[self.order]
         self.start = np.searchsorted(sorted_labels, self.classes)

@@ -144,10 +144,11 @@ def _adapted(args: argparse.Namespace, wanted: Sequence[str] = ()) -> FewShotCla
         say("note: no node has a label, so predictions are closed-set")
     examples = {} if args.support is None else classifier.read_examples(args.support, told)
     how = options.picked(args, "include_unlisted", "use_class_names") | {"descriptions": told | described}
+    given = " and ".join(filter(None, (args.support and str(args.support), args.describe and "--describe")))
     try:
         return classifier.adapt(examples, among="new" if closed else "all", priors=priors, **how)
     except InputError as error:
-        raise InputError(f"{args.support}: {error}" if args.support is not None else str(error)) from error
+        raise InputError(f"{given}: {error}" if given else str(error)) from error
 
 
 def _shots(classifier: FewShotClassifier) -> dict[str, int]:

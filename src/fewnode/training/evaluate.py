@@ -183,11 +183,28 @@ def evaluate(
 
 
 def task_classes(graph: Graph, tasks: Tasks) -> Tensor:
-    """The class of each query [T, M] by the labels of the graph."""
+    """The class of each query [T, M] by the labels of the graph. Tasks of another graph are refused: their nodes of one
+    class have several labels here."""
     highest = max(int(tasks.support.max()), int(tasks.query.max()))
     if highest >= graph.num_nodes:
         raise InputError(f"the tasks name node {highest}, but the graph has nodes 0..{graph.num_nodes - 1}")
-    return graph.y.cpu()[tasks.query.cpu()]
+    y, query = graph.y.cpu(), tasks.query.cpu()
+    if tasks.query_y is not None:
+        label, place = (
+            y[torch.cat([tasks.support.cpu(), query], 1)],
+            torch.cat([tasks.support_y, tasks.query_y], 1).cpu(),
+        )
+        first, last = (
+            label.new_full((len(tasks), tasks.n_way), -1).scatter_reduce(1, place, label, how, include_self=False)
+            for how in ("amin", "amax")
+        )
+        if bool((mixed := (first != last)).any()):
+            task, c = mixed.nonzero()[0].tolist()
+            raise InputError(
+                f"class {c} of task {task} has nodes with the labels {int(first[task, c])} and {int(last[task, c])} in "
+                "this graph; give tasks that were drawn from it"
+            )
+    return y[query]
 
 
 def check_unseen(split: Mapping[str, Sequence[int]], y: Tensor, remedy: str) -> None:
