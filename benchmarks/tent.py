@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,11 +86,17 @@ class Bench:
     """A model, its optimiser and tasks on one graph."""
 
     def __init__(
-        self, model: Method, graph: Graph, way: int = 5, shot: int = 5, tasks_per_step: int = TASKS_PER_STEP
+        self,
+        model: Method,
+        graph: Graph,
+        way: int = 5,
+        shot: int = 5,
+        tasks_per_step: int = TASKS_PER_STEP,
+        **training: Any,
     ) -> None:
         self.model, self.graph, self.way, self.shot, self.tasks_per_step = model, graph, way, shot, tasks_per_step
         self.model.prepare(graph)
-        self.state = TrainingState(model, model.training_settings or Training(), None)
+        self.state = TrainingState(model, replace(model.training_settings or Training(), **training), None)
         self.tasks = self.draw(20 * tasks_per_step)
         self.at = 0
 
@@ -135,8 +142,10 @@ def protocol() -> dict[str, float]:
     torch.set_num_threads(1)
     graph = synthetic(**SIZES["cora_full"])
     torch.manual_seed(0)
-    paper = {name: value for name, value in TENT.presets["paper"].items() if name in constructor_parameters(TENT)}
-    bench = Bench(TENT(graph.num_features, base_classes=tuple(range(25)), **paper), graph, tasks_per_step=1)
+    paper, training = dict(TENT.presets["paper"]), {}
+    for name in paper.keys() - constructor_parameters(TENT).keys():
+        training[name] = paper.pop(name)
+    bench = Bench(TENT(graph.num_features, base_classes=tuple(range(25)), **paper), graph, **training)
     step = seconds(bench.step, 50)
     start, processor = time.perf_counter(), time.process_time()
     for _ in range(20):

@@ -83,7 +83,7 @@ class Operator:
 
     @torch.no_grad()
     def into(self, z: Tensor, out: Tensor) -> Tensor:
-        """``self @ z`` in ``out``; ``z`` is overwritten."""
+        """``self @ z``, mostly in ``out``; ``z`` is overwritten."""
         return self._step(z if self.right is None else z.mul_(self.right[:, None]), out)
 
     @torch.no_grad()
@@ -113,7 +113,7 @@ class Operator:
         any range of rows, so that all other work on these rows is done while they are in the processor's cache.
         """
         for chunk in self.space.rows(len(out), 16 * z.shape[1]):
-            ends = self.indptr[chunk.start : chunk.stop + 1].long()
+            ends = self.indptr[chunk.start : chunk.stop + 1]
             for rows in pieces(chunk, z.shape[1]):
                 at = ends[rows.start - chunk.start : rows.stop - chunk.start + 1]
                 arcs = slice(int(at[0]), int(at[-1]))
@@ -127,10 +127,14 @@ class Operator:
                     )
                 if self.loops:
                     part += z[rows]
-                part *= 1 - restart if self.left is None else (self.left[rows] * (1 - restart))[:, None]
+                if self.left is not None or restart:
+                    part *= 1 - restart if self.left is None else (self.left[rows] * (1 - restart))[:, None]
                 if h is not None:
                     part.add_(h[rows], alpha=restart)
-                out[rows] = part if onward is None else part.mul_(onward[rows, None])
+                part = part if onward is None else part.mul_(onward[rows, None])
+                if len(part) == len(out):  # all rows at once need no copy
+                    return part
+                out[rows] = part
         return out
 
 
@@ -140,7 +144,11 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, operator: Operator, dense: Tensor) -> Tensor:
         ctx.operator = operator
-        z = dense.detach().clone(memory_format=torch.contiguous_format)
+        z = (
+            dense.detach().contiguous()
+            if operator.right is None
+            else dense.detach().clone(memory_format=torch.contiguous_format)
+        )
         return operator.into(z, z.new_empty(operator.shape[0], z.shape[1]))
 
     @staticmethod
