@@ -68,7 +68,7 @@ SHAPE = ("n_way", "k_shot", "n_query", "seed")  # of the tasks a method is train
 
 
 class Document(msgspec.Struct, frozen=True):
-    """What ``classifier.json`` holds beside the model: what it knows of classes, features and files."""
+    """What ``classifier.json`` stores beside the model: classes, features and files."""
 
     format: int
     classes: KnownClasses
@@ -80,8 +80,11 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class Growth(NamedTuple):
-    """What ``grow`` did: how many nodes got a first label (``added``) or another one (``changed``); the classes that
-    became known (``promoted``), and those with too few labels (``waiting``), with their numbers of labels."""
+    """The result of ``grow``.
+
+    ``added`` nodes got a first label, ``changed`` nodes got another one. ``promoted`` classes became known, and
+    ``waiting`` classes have too few labels; both map the class to its number of labels.
+    """
 
     added: int
     changed: int
@@ -91,20 +94,21 @@ class Growth(NamedTuple):
 
 @methods_in_one_thread
 class FewShotClassifier:
-    """Fit on a graph's labelled classes, adapt to new ones by examples, predict every node.
+    """An estimator for a user's own graph: it learns labelled classes, adapts to new ones and predicts every node.
 
-    ``notes`` lists what ``fit`` decided, ``expect`` tells how accurate predictions will be. ``calibration`` holds the
+    ``notes`` lists what ``fit`` decided. ``expect`` estimates the accuracy of predictions. ``calibration`` holds the
     temperature and the expected accuracy of closed-set predictions.
 
     Args:
-        method: what scores closed-set predictions: a name of ``fewnode ls methods``, ``module:Class``, or a class; by
-            default ``vantage`` with 50 steps of training, a second or two. ``options`` go to it.
+        method: the method of closed-set predictions: a name of ``fewnode ls methods``, ``module:Class``, or a class.
+            The default is ``vantage`` with 50 steps of training, which take a second or two.
         n_way, k_shot, n_query: classes, examples and queries of each class in a training task.
-        min_size: labelled nodes a class needs to be learned from (twice ``k_shot`` unless given).
-        seed: of the first weights and the training tasks.
-        device: "cpu", "cuda", ...; "auto" takes a GPU if there is one.
-        text_encoder: what reads the texts of tables beside their words: "auto", the best encoder that is installed;
-            "words", none; or the folder or name of one.
+        min_size: the least number of labelled nodes of a class that is learned; by default twice ``k_shot``.
+        seed: of the initial weights and the training tasks.
+        device: "cpu", "cuda", ...; "auto" uses a GPU if there is one.
+        text_encoder: the pretrained encoder that reads the texts of tables beside their words: "auto" for the best
+            encoder that is installed, "words" for none, or the folder or name of an encoder.
+        options: options of the method.
 
     Example:
         >>> import fewnode
@@ -179,20 +183,24 @@ class FewShotClassifier:
         progress: Shown = "auto",
         **columns: Any,
     ) -> Self:
-        """Learn all known classes from their labels, and the method from the base classes of ``split``, by default
-        chosen by size. Without two base classes the method is ``probe``.
+        """Learn all known classes from their labels, and train the method on the base classes of ``split``.
+
+        With fewer than two base classes, the method is the training-free ``probe``.
 
         Args:
-            graph: a ``Graph``, or anything that ``Graph.of`` takes: of NetworkX, PyTorch Geometric, ...
-            split: the classes to learn from and to select on.
+            graph: a ``Graph``, or anything that ``Graph.of`` accepts: a graph of NetworkX, PyTorch Geometric, ...
+            split: the classes to train on and to select on; by default chosen by size.
             edges: instead of a graph, a table with a row for each edge (a DataFrame or a file), an adjacency, or edges
                 [2, E].
             nodes, x, y: beside edges, a table with a row for each node; or features [N, F] and labels [N].
-            source: the files the graph came from.
+            source: the files from which the graph was read.
             callback: called with a ``TrainingProgress`` after every step of the training of a method.
-            progress: called with the name of a step and the part of it that is done; by default a terminal or a
-                notebook shows a bar after two seconds; None for none.
+            progress: called with the name of a step and the part of it that is done. By default, a terminal or a
+                notebook shows a bar after two seconds; None shows nothing.
             columns: beside tables, the options of ``Graph.from_files``: ``weight_column``, ``directed``, ...
+
+        Returns:
+            The classifier itself.
         """
         if not isinstance(split, ClassSplit | None):
             raise InputError(
@@ -238,20 +246,25 @@ class FewShotClassifier:
         return self
 
     def choose_split(self, graph: Graph) -> ClassSplit:
-        """The base and validation classes that ``fit`` chooses by size."""
+        """The base and validation classes that ``fit`` chooses by size if no split is given."""
         return choose_split(graph, self.least_size())
 
     def least_size(self) -> int:
-        """How many labelled nodes a class needs to be learned from."""
+        """The least number of labelled nodes of a class that is learned."""
         return max(2, 2 * self.k_shot) if self.min_size is None else self.min_size
 
     def attach(self, graph: Any = None, *, edges: Any = None, nodes: Any = None, **more: Any) -> Self:
-        """Work on another graph with the same features. Examples given before belong to the old graph and are dropped.
+        """Use the fitted model on another graph with the same features.
+
+        Earlier examples belong to the old graph and are dropped.
 
         Args:
             graph, edges, nodes: as in ``fit``; tables are read with the columns and words of those of the fit.
-            more: ``x`` and ``y`` beside arrays; beside files, ``features`` in a file of their own; beside a store, the
-                ``memory`` in bytes that the work on it may take.
+            more: ``x`` and ``y`` beside arrays; beside files, ``features`` in a separate file; beside a store, the
+                ``memory`` in bytes that the work on it may use.
+
+        Returns:
+            The classifier itself.
         """
         model, schema = self._fitted()
         graph, there = graph_of(graph, edges, nodes, self.source, **more)
@@ -274,20 +287,31 @@ class FewShotClassifier:
         self._same_labels = False
 
     def relabel(self, y: Tensor) -> Self:
-        """The same nodes with other labels ``y [N]``; examples given before are dropped."""
+        """Replace the labels of the graph by ``y [N]``. Earlier examples are dropped."""
         self._set_graph(self._graph().with_labels(y), self.on_fitted_graph)
         return self
 
     def grow(self, labels: Any, *, progress: Shown = "auto") -> Growth:
-        """Learn from new labels without training the method and computing the views again.
+        """Learn from new labels without training the method or computing the views again.
 
         Known classes are learned again with all their labels, new classes with enough labels (``min_size``) become
-        known, and probabilities are calibrated again. Examples given before are dropped.
+        known, and probabilities are calibrated again. Earlier examples are dropped.
 
         Args:
-            labels: ``{class: [nodes]}``, or a table of nodes and classes, as in ``adapt``; a node that has a label gets
-                the new one.
+            labels: ``{class: [nodes]}``, or a table of nodes and classes, as in ``adapt``. A node that already has a
+                label gets the new one.
             progress: called with the name of a step and the part of it that is done.
+
+        Returns:
+            The numbers of added and changed labels, and the classes that became known or still have too few labels.
+
+        Example:
+            >>> import fewnode
+            >>> graph, split = fewnode.planted(150, 5, seed=0)
+            >>> classifier = fewnode.FewShotClassifier("probe").fit(fewnode.training_view(graph, split))
+            >>> members = (graph.y == split.novel[0]).nonzero().flatten().tolist()
+            >>> classifier.grow({"new": members[:12]}).promoted
+            {'new': 12}
         """
         graph, least = self._graph(), self.least_size()
         if not self.on_fitted_graph or not self.named_classes:
@@ -323,19 +347,22 @@ class FewShotClassifier:
         return Growth(int(added.sum()), int(changed.sum()), promoted, waiting)
 
     def known_labels(self) -> tuple[Tensor, tuple[str, ...]]:
-        """Labels ``y [N]`` of known classes (-1: none), and the names of these classes."""
+        """Labels ``y [N]`` of the known classes (-1 where a node has none), and the names of these classes."""
         return opening.known_labels(self._graph(), None if self.named_classes else self.known)
 
     def embedding(self) -> Any:
-        """The method's embedding of the attached graph, computed once."""
+        """The embedding of the attached graph by the method; it is computed once."""
         graph = self._graph()
         if self._embedding is None:
             self._embedding = inference.embed(self._fitted()[0], graph)
         return self._embedding
 
     def open_set_model(self, progress: Shown = "auto", *, inductive: bool = False) -> OpenSetModel:
-        """The open-set model of the attached graph: as it was saved for these very labels, or learned now; if
-        ``inductive``, with what predictions for new nodes need."""
+        """The open-set model of the attached graph.
+
+        It is read from the folder of the model if it was saved for the same labels, and learned otherwise.
+        ``inductive`` adds the arrays that predictions for new nodes need.
+        """
         (model, _), graph, found = self._fitted(), self._graph(), self._open_set_model
         saved = None
         if self.on_fitted_graph and self.folder is not None and self.manifest is not None:
@@ -361,7 +388,7 @@ class FewShotClassifier:
         return found
 
     def embeddings(self) -> list[Tensor]:
-        """The embedding of the attached graph as one matrix or more with a row for each node."""
+        """The embedding of the attached graph as one or more matrices with a row for each node."""
         return embeddings_of(self.embedding(), self._graph().num_nodes)
 
     # --- adapt and predict ----------------------------------------------------------------------------------
@@ -380,23 +407,34 @@ class FewShotClassifier:
     ) -> Self:
         """Learn new classes from examples, from descriptions, or from both.
 
-        In open-set classification, examples of "other" show what is none of the classes; those of a known class are
-        further labels of it, from which it is learned again. Without any example, nodes are of a known class or
+        In open-set classification, examples of "other" belong to none of the classes. Examples of a known class are
+        further labels of it, and the class is learned again. Without any examples, each node is of a known class or
         "other".
 
         Args:
             examples: ``{class: [nodes]}``, or a table of nodes and classes (a DataFrame or a file). Nodes are given by
-                their own ids, where they have any, or by their numbers.
-            among: "all" is open-set classification: a node is of a known class, of a new one, or of none of these
-                ("other"). "new" is the closed-set choice of the literature, which forces every node into one of two or
-                more new classes.
-            priors: ``{class: share of the unlabelled nodes}`` for new classes and "other", where it is known.
-            include_unlisted: predict also nodes that only the edges name, where there is a table of nodes.
-            relearn: learn known classes again from examples of them that are new; else they stay as they are.
-            descriptions: ``{class: sentence}``; a class that is described needs no example. It takes texts that were
-                read by a text encoder. How much a description counts is learned on the names of known classes.
-            use_class_names: take the names of new classes for descriptions, where there are no others.
-            progress: called with the name of a step and the part of it that is done, where known classes are fitted.
+                their ids, or by their numbers if they have no ids.
+            among: "all" is open-set classification: a node belongs to a known class, to a new class, or to none of
+                these ("other"). "new" is closed-set classification, the setting of the literature: every node belongs
+                to one of two or more new classes.
+            priors: ``{class: share of the unlabelled nodes}`` for new classes and "other", if it is known.
+            include_unlisted: also predict nodes that occur only in the table of edges.
+            relearn: learn known classes again if they have new examples; otherwise they stay unchanged.
+            descriptions: ``{class: sentence}``. A class with a description needs no example. A text encoder must have
+                read the texts of the graph. The weight of descriptions is learned on the names of known classes.
+            use_class_names: use the names of new classes as descriptions if there are no others.
+            progress: called with the name of a step and the part of it that is done, while known classes are fitted.
+
+        Returns:
+            The classifier itself.
+
+        Example:
+            >>> import fewnode
+            >>> graph, split = fewnode.planted(300, 6, seed=0)
+            >>> classifier = fewnode.FewShotClassifier("probe").fit(fewnode.training_view(graph, split))
+            >>> members = (graph.y == split.novel[0]).nonzero().flatten().tolist()
+            >>> classifier.adapt({"new": members[:3]}).classes_
+            ('new', '0', '2', 'other')
         """
         one_of("among", among, ("all", "new"))
         graph, said = self._graph(), dict[str, str]()
@@ -445,7 +483,7 @@ class FewShotClassifier:
         return model if self._taught is None else self._taught[1]
 
     def encode_texts(self, texts: Sequence[str]) -> Tensor:
-        """Vectors ``[K, dim]`` of texts, by the encoder that read the texts of the graph."""
+        """Vectors ``[K, dim]`` of texts, computed by the encoder that read the texts of the graph."""
         fitted = None if self.source is None else self.source.encoder
         encoder = None if fitted is None else fitted.load_text_encoder()
         opening.meaning_columns(self._graph())
@@ -454,14 +492,25 @@ class FewShotClassifier:
         return torch.from_numpy(encoder.encode(texts))
 
     def read_examples(self, given: Any, said: dict[str, str] | None = None) -> Examples:
-        """Examples ``{class: nodes}``, also from a table of nodes and classes, whatever its columns are called; what
-        its column ``description`` says of the classes goes to ``said``."""
+        """Examples ``{class: nodes}`` in any form that ``adapt`` accepts.
+
+        The columns of a table may have any name. Descriptions in its column ``description`` are added to ``said``.
+        """
         columns = {} if self.source is None else self.source.columns
         return read_examples(given, graph=self._graph(), columns=columns, known=self.known.names(), said=said)
 
     def partial_adapt(self, add: Any = None, remove: Any = None) -> Self:
-        """Add examples to classes (or a new class), or take some back, in any form that ``adapt`` takes. In open-set
-        classification only what they touch is computed again; shares given to ``adapt`` stay."""
+        """Add examples to classes or to a new class, or remove examples.
+
+        In open-set classification, only the affected parts are computed again, and the priors given to ``adapt`` stay.
+
+        Args:
+            add: further examples, in any form that ``adapt`` accepts.
+            remove: examples to remove, in the same form.
+
+        Returns:
+            The classifier itself.
+        """
         task, graph = self._task(), self._graph()
         assert self.support is not None
         changes = ({} if given is None else self.read_examples(given) for given in (add, remove))
@@ -481,19 +530,28 @@ class FewShotClassifier:
         new_edges: Any = None,
         progress: inference.NodeProgress | None = None,
     ) -> Predictions:
-        """Calibrated probabilities of nodes given by id or name, by default of all in the order of the table of nodes;
-        or of new nodes.
+        """Calibrated probabilities of the classes, of nodes of the graph or of new nodes.
 
-        New nodes are not in the graph, and do not stay in it: only what they touch is computed, and the predictions of
-        other nodes do not change. To take them into account everywhere, ``attach`` the whole graph.
+        New nodes are not added to the graph: only what they affect is computed, and the predictions of other nodes do
+        not change. Use ``attach`` with the whole graph to take them into account everywhere.
 
         Args:
-            nodes: nodes of the graph.
+            nodes: ids or numbers of nodes of the graph; by default all nodes, in the order of the table of nodes.
             new_nodes: a table of new nodes with the columns of the fit, as a file, a DataFrame or a list of records
                 (``[{"id": "q1", "age": 40}]``); or a ``Graph`` of them, with names that the fitted graph does not have.
-            new_edges: their edges, to old nodes and among each other, if there are any: a table like that of the fit,
-                or pairs of names (and a weight).
-            progress: called with the number of nodes that are done, and of all.
+            new_edges: their edges, to old nodes and to each other, if there are any: a table like that of the fit, or
+                pairs of names (and a weight).
+            progress: called with the number of nodes that are done and the number of all nodes.
+
+        Returns:
+            The ids of the nodes and their probabilities; ``table()`` gives columns, ``labels()`` the predicted classes.
+
+        Example:
+            >>> import fewnode
+            >>> graph, split = fewnode.planted(300, 6, seed=0)
+            >>> classifier = fewnode.FewShotClassifier("probe").fit(fewnode.training_view(graph, split))
+            >>> tuple(classifier.predict_proba([3, 8]).probabilities.shape)  # two known classes and "other"
+            (2, 3)
         """
         if new_nodes is None:
             if new_edges is not None:
@@ -518,7 +576,7 @@ class FewShotClassifier:
         batch_size: int = 1 << 16,
         progress: inference.NodeProgress | None = None,
     ) -> Iterator[Predictions]:
-        """The same, ``batch_size`` nodes at a time."""
+        """The same as ``predict_proba`` for nodes of the graph, in batches of ``batch_size`` nodes."""
         graph, task = self._graph(), self._task()
         ids = self._in_order() if nodes is None else find_nodes(graph, nodes, "nodes to predict")
         parts, done = ids.split(batch_size), 0
@@ -550,13 +608,30 @@ class FewShotClassifier:
         new_nodes: Any = None,
         new_edges: Any = None,
     ) -> np.ndarray:
-        """The class of each node, by default of all in the order of the table of nodes, or of new nodes as in
-        ``predict_proba``, as an array of text; "unknown" where its probability is below the threshold."""
+        """The predicted class of each node.
+
+        Args:
+            nodes: ids or numbers of nodes of the graph; by default all nodes, in the order of the table of nodes.
+            threshold: a node whose highest probability is lower is "unknown".
+            thresholds: ``{class: threshold}`` for single classes.
+            new_nodes, new_edges: as in ``predict_proba``.
+
+        Returns:
+            The names of the classes as an array of text [n].
+        """
         found = self.predict_proba(nodes, new_nodes=new_nodes, new_edges=new_edges)
         return np.array(found.labels(threshold, thresholds), dtype=object)
 
     def score(self, nodes: Iterable[Any] | None, y: Iterable[Any]) -> float:
-        """The share of nodes, by default of all, whose predicted class has the name that ``y`` gives."""
+        """The accuracy of the predicted classes.
+
+        Args:
+            nodes: ids or numbers of nodes of the graph; None for all nodes.
+            y: the true class of each of these nodes, by name.
+
+        Returns:
+            The share of nodes whose predicted class is the true one.
+        """
         predicted, wanted = self.predict(nodes), list(map(str, y.tolist() if isinstance(y, Tensor) else y))
         if len(predicted) != len(wanted):
             raise InputError(f"y has {len(wanted)} classes for {len(predicted)} nodes; give one for each node")
@@ -569,8 +644,15 @@ class FewShotClassifier:
         return float(np.mean(predicted == np.array(wanted, dtype=object))) if wanted else 0.0
 
     def find(self, label: str | None = None, top: int = 100) -> Candidates:
-        """The ``top`` nodes without a label (or all, if there are fewer) that are likeliest of the class ``label``, by
-        default the only new one."""
+        """The unlabelled nodes that most likely belong to a class.
+
+        Args:
+            label: the class; by default the only new class.
+            top: how many nodes to return; fewer if fewer nodes have no label.
+
+        Returns:
+            The nodes with their probabilities, the likeliest first.
+        """
         if label is None:
             new = list(self._task().examples)
             if len(new) != 1:
@@ -594,7 +676,7 @@ class FewShotClassifier:
 
     @torch.no_grad()
     def search(self, text: str, top: int = 20) -> Candidates:
-        """The ``top`` nodes whose texts mean most nearly the same as ``text``, with the cosines of their vectors."""
+        """The ``top`` nodes whose texts are most similar in meaning to ``text``, with the cosines of their vectors."""
         graph, columns = self._graph(), opening.meaning_columns(self._graph())
         if not text.strip():
             raise InputError("the text to search for is empty; write a few words")
@@ -615,14 +697,20 @@ class FewShotClassifier:
         among: Iterable[Any] | None = None,
         told: Iterable[Any] = (),
     ) -> Suggestions:
-        """The ``n`` nodes worth a look next.
+        """The ``n`` nodes to label next.
 
         Args:
-            by: "teach" (what a label would teach most), "margin" (the least sure), "doubtful" and "sure" (of the class
-                ``label``), "other" (likeliest none of the classes), "typical" (of each region) or "random".
+            n: how many nodes to return.
+            by: "teach" (the labels that are expected to improve the model most), "margin" (the least certain),
+                "doubtful" and "sure" (of the class ``label``), "other" (likeliest none of the classes), "typical" (of
+                each region) or "random".
             label: the class for "doubtful" and "sure".
-            among: the nodes to choose from; by default all without a label.
-            told: nodes that were answered or skipped already: they are not asked about, and their like less often.
+            among: the nodes to choose from; by default all nodes without a label.
+            told: nodes that were already answered or skipped; they are left out, and similar nodes are chosen less
+                often.
+
+        Returns:
+            The nodes, the first one to label first, with their predictions if there are any.
 
         Example:
             >>> import fewnode
@@ -639,7 +727,8 @@ class FewShotClassifier:
         return suggest(graph, self.coordinates(), nodes, found, shots, n=n, by=by, label=label, told=told)
 
     def coordinates(self) -> Tensor:
-        """Where the nodes lie, ``[N, d]``: those of the open-set model, or the method's embeddings side by side."""
+        """Coordinates of the nodes, ``[N, d]``: those of the open-set model, or the embeddings of the method side by
+        side."""
         if isinstance(self.task, OpenSetTask):
             return self.task.model.x
         return torch.cat([part.float() for part in self.embeddings()], 1)
@@ -647,9 +736,16 @@ class FewShotClassifier:
     def expect(
         self, found: Predictions, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None
     ) -> Expectation:
-        """What is to be expected of open-set predictions: the share of right rows, precision and recall of each new
-        class, accuracy on known classes; each with an interval, and what was assumed. Rows of labelled nodes are left
-        out, unless there are no others."""
+        """The expected accuracy of open-set predictions.
+
+        Args:
+            found: the result of ``predict_proba``. Rows of labelled nodes are left out, unless there are no others.
+            threshold, thresholds: as in ``predict``.
+
+        Returns:
+            The expected share of correct rows, precision and recall of each new class, and accuracy on known classes,
+            each with an interval, and the assumptions.
+        """
         if not isinstance(self.task, OpenSetTask) or found.kinds is None:
             raise InputError("expectations are for predictions among 'all'; closed-set ones have `calibration`")
         graph, rows = self._graph(), torch.ones(len(found), dtype=torch.bool)
@@ -660,16 +756,32 @@ class FewShotClassifier:
         return self.task.expect(found.probabilities[rows], found.accepted(threshold, thresholds)[rows])
 
     def simulated(self, k_shot: int | None = None) -> dict[str, Any]:
-        """How open-set classification did in simulations on this graph, in which known classes were hidden and shown by
-        about ``k_shot`` examples: mean, lowest and highest share of right rows, of right rows among nodes of known
-        classes, precision and recall of a new class, F1 of "other"."""
+        """The accuracy of open-set classification in simulations on this graph.
+
+        In each simulation, known classes are hidden and then shown by a few examples.
+
+        Args:
+            k_shot: examples of each class; the simulations with the nearest number are used.
+
+        Returns:
+            Mean, lowest and highest value of several measures: the share of correct rows, the share of correct rows
+            among nodes of known classes, precision and recall of a new class, and the F1 of "other".
+        """
         found = self.open_set_model().nearest(k_shot or self.k_shot)
         truth = {name: part for name, part in found.truth.items() if part and "band" not in name}
         figures = {name: {"mean": fmean(part), "low": min(part), "high": max(part)} for name, part in truth.items()}
         return {"simulations": found.episodes, "examples": found.shots, **figures}
 
     def explain(self, node: int | str, *, n_neighbours: int = 5) -> Explanation:
-        """Why a node gets its class, and what would change it."""
+        """Explain the prediction of a node.
+
+        Args:
+            node: the id or number of the node.
+            n_neighbours: how many neighbours to list.
+
+        Returns:
+            The reasons for the predicted class, and changes that would lead to another class.
+        """
         if n_neighbours < 0:
             raise InputError(f"n_neighbours is {n_neighbours}; it is 0 or more")
         graph, task = self._graph(), self._task()
@@ -693,13 +805,17 @@ class FewShotClassifier:
         return tried, (vectors[:1] - vectors[1:]).to(graph.device)
 
     def find_label_issues(self, top: int | None = None, *, folds: int = 5, progress: Shown = "auto") -> LabelIssues:
-        """The labelled nodes whose label is probably wrong, the most doubtful first, with the class that is suggested
-        instead: labels are compared with predictions of models that were fitted without them.
+        """The labelled nodes whose label is probably wrong, each with a suggested class.
+
+        Labels are compared with predictions of models that were fitted without them (confident learning).
 
         Args:
-            top: how many to return; by default those whose label is rather wrong than right.
-            folds: parts of the labels that are held out in turn.
+            top: how many nodes to return; by default all nodes whose label is more likely wrong than right.
+            folds: the labels are divided into this many parts, which are held out in turn.
             progress: called with the name of a step and the part of it that is done.
+
+        Returns:
+            The nodes, the most doubtful first.
 
         Example:
             >>> import fewnode
@@ -719,8 +835,8 @@ class FewShotClassifier:
         return LabelIssues.of(graph, model.y, model.classes, *held, top)
 
     def unlabelled(self) -> Tensor:
-        """All nodes that have no label, in the graph or as an example; those that only the edges name only if they are
-        to be predicted."""
+        """All nodes without a label, in the graph or as an example. Nodes that occur only in the edges are included
+        only if they are predicted."""
         nodes = (self._free() & self.predicted()).nonzero().flatten()
         if not len(nodes):
             raise InputError("every node has a label already; name the nodes to predict")
@@ -734,7 +850,7 @@ class FewShotClassifier:
         return free
 
     def predicted(self) -> Tensor:
-        """Which nodes [N] are predicted unless others are named."""
+        """A mask [N] of the nodes that are predicted by default."""
         return self._graph().listed | self.include_unlisted
 
     @property
@@ -744,22 +860,28 @@ class FewShotClassifier:
 
     @property
     def question(self) -> OpenSetTask | None:
-        """The open-set task; None where the classes to choose from are the new ones only."""
+        """The open-set task; None in closed-set classification."""
         return self.task if isinstance(self.task, OpenSetTask) else None
 
     @property
     def calibration(self) -> Calibration | None:
-        """That of closed-set predictions."""
+        """The calibration of closed-set predictions; None in open-set classification."""
         return self.task.calibration if isinstance(self.task, ClosedSetTask) else None
 
     # --- save and load --------------------------------------------------------------------------------------
 
     def save(self, folder: PathLike, *, force: bool = False, data: bool = True, progress: Shown = "auto") -> None:
-        """Write the model and all that it needs; a model in its place needs ``force``.
+        """Save the model in a folder.
 
-        The folder holds the graph and the table of nodes, unless ``data`` is False, or names the store of the graph. It
-        is written beside the target and put in its place when it is whole. The open-set model is learned, if that is
-        not done yet, so that loading does not have to; ``progress`` is told.
+        The folder also holds the graph and the table of nodes, or the path of the store of the graph. The open-set
+        model is learned first if necessary, so that loading does not need to. An error leaves an older model in the
+        folder unchanged.
+
+        Args:
+            folder: the folder to write.
+            force: replace a model that is already in the folder.
+            data: whether the folder holds the graph and the table of nodes.
+            progress: called with the name of a step and the part of it that is done.
         """
         model, schema = self._fitted()
         target = check_folder(folder, force)
@@ -783,8 +905,24 @@ class FewShotClassifier:
 
     @classmethod
     def load(cls, folder: PathLike, graph: Any = None, **where: Any) -> Self:
-        """What ``save`` (or ``fewnode train``) wrote, on the graph of the fit, or on another one given as to
-        ``attach``; ``memory`` alone is for the store of the fit."""
+        """Load a model that ``save`` or ``fewnode train`` wrote.
+
+        Args:
+            folder: the folder of the model.
+            graph: a graph to use instead of the graph of the fit, as in ``attach``.
+            where: further arguments of ``attach``; ``memory`` alone applies to the store of the fit.
+
+        Returns:
+            The classifier, with a graph attached.
+
+        Example:
+            >>> import fewnode, tempfile
+            >>> graph, split = fewnode.planted(150, 5, seed=0)
+            >>> folder = tempfile.mkdtemp()
+            >>> fewnode.FewShotClassifier("probe").fit(fewnode.training_view(graph, split)).save(folder)
+            >>> fewnode.FewShotClassifier.load(folder).graph.num_nodes
+            150
+        """
         given = {name: value for name, value in where.items() if value is not None}
         elsewhere = graph is not None or bool(given.keys() - {"memory"})
         made = unchanged(Path(folder), lambda: cls._load(Path(folder), not elsewhere))
@@ -822,12 +960,13 @@ class FewShotClassifier:
         return made
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments this classifier was made with."""
+        """The arguments of the constructor and the options of the method."""
         own = (name for name in signature(type(self)).parameters if name != "options")
         return {name: getattr(self, name) for name in own} | self.options
 
     def set_params(self, **params: Any) -> Self:
-        """Change arguments; what was fitted stays as it is until the next fit."""
+        """Change arguments of the constructor or options of the method. What was fitted stays unchanged until the next
+        fit."""
         self._check_names(params.get("method", self.method), params)
         own = {name: params.pop(name) for name in signature(type(self)).parameters if name in params}
         vars(self).update(own, options=self.options | params)
@@ -876,7 +1015,7 @@ class FewShotClassifier:
         return self.graph
 
     def _task(self) -> OpenSetTask | ClosedSetTask:
-        """What is to be predicted: as ``adapt`` was told, or the known classes."""
+        """The task given to ``adapt``; by default the known classes."""
         if self.task is None:
             self.adapt({})
         assert self.task is not None
