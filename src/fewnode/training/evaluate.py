@@ -190,14 +190,12 @@ def task_classes(graph: Graph, tasks: Tasks) -> Tensor:
         raise InputError(f"the tasks name node {highest}, but the graph has nodes 0..{graph.num_nodes - 1}")
     y, query = graph.y.cpu(), tasks.query.cpu()
     if tasks.query_y is not None:
-        label, place = (
-            y[torch.cat([tasks.support.cpu(), query], 1)],
-            torch.cat([tasks.support_y, tasks.query_y], 1).cpu(),
-        )
-        first, last = (
-            label.new_full((len(tasks), tasks.n_way), -1).scatter_reduce(1, place, label, how, include_self=False)
-            for how in ("amin", "amax")
-        )
+        label = y[torch.cat([tasks.support.cpu(), query], 1)]
+        place = torch.cat([tasks.support_y, tasks.query_y], 1).cpu()
+        none = label.new_full((len(tasks), tasks.n_way), -1)
+        last = none.scatter_reduce(1, place, label, "amax")
+        known = label.where(label >= 0, last.gather(1, place))  # a node without a label tells nothing
+        first = none.scatter_reduce(1, place, known, "amin", include_self=False)
         if bool((mixed := (first != last)).any()):
             task, c = mixed.nonzero()[0].tolist()
             raise InputError(
