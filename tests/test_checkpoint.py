@@ -111,7 +111,7 @@ def not_a_number(folder):
         (future, "format 99; this version reads up to 2"),
         (foreign, "model.json is damaged or of another kind: Object missing required field"),
         (no_options, "options: Expected `object`, got `array`"),
-        (other_options, "does not hold the weights"),
+        (other_options, "does not hold the weights its card describes: .* size mismatch for"),
         (no_card, "not a saved model: it has no model.json"),
         (no_manifest, "has no manifest.json: it was written by an earlier version of fewnode, or the file was lost"),
         (damage_manifest, "manifest.json is damaged"),

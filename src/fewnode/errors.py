@@ -21,8 +21,9 @@ def refused(told: str, *kinds: type[Exception], remedy: str = "") -> Iterator[No
 
 
 def reason(error: Exception) -> str:
-    """The first line of an error's message, with the place first if it is of msgspec: "run.n_way: expected ..."."""
-    text, _, place = str(error).strip().partition("\n")[0].partition(" - at `$")
+    """The first line of an error's message, with the place first if it is of msgspec: "run.n_way: expected ..."; the
+    first two if it is of torch, which begins with a title."""
+    text, _, place = str(error).replace(":\n\t", ": ").strip().partition("\n")[0].rstrip().partition(" - at `$")
     place = place.rstrip("`").lstrip(".")
     return f"{place}: {text}" if place else text or type(error).__name__
 
