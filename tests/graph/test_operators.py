@@ -45,6 +45,19 @@ def test_product_has_first_and_second_derivatives(directed):
     assert torch.autograd.gradgradcheck(lambda h: (operator @ h).square(), h)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["adjacency", "closed_adjacency", "mean_adjacency", "normalized_adjacency"])
+def test_a_product_shares_nothing_with_what_is_multiplied(name, dtype):
+    graph = Graph.from_edges([[0, 1, 2, 2], [1, 2, 0, 3]], num_nodes=6)
+    h = torch.randn(6, 2, dtype=dtype, requires_grad=True)
+    before, operator = h.detach().clone(), getattr(operators, name)(graph)
+    product = operator @ h
+    gradient = given = torch.ones_like(product)
+    (found,) = torch.autograd.grad(product.mul_(2.0), h, gradient)  # what is done to the product stays there
+    assert product.dtype == found.dtype == dtype and torch.equal(h.detach(), before) and bool((given == 1).all())
+    torch.testing.assert_close(found, 2 * (operator.matrix.to_dense().T.to(dtype) @ given))
+
+
 @pytest.mark.parametrize("kind", [sp.csr_matrix, np.asarray], ids=["sparse", "dense"])
 def test_project_equals_dense_product_and_passes_gradients_to_the_weight(kind):
     x = np.array([[0, 1, 2], [0, 0, 0], [3, 0, 0]], np.float32)  # an empty row, as a node without words has

@@ -83,7 +83,7 @@ class Operator:
 
     @torch.no_grad()
     def into(self, z: Tensor, out: Tensor) -> Tensor:
-        """``self @ z``, mostly in ``out``; ``z`` is overwritten."""
+        """``self @ z``; ``z`` is overwritten if ``right`` is there, ``out`` unless all rows are computed at once."""
         return self._step(z if self.right is None else z.mul_(self.right[:, None]), out)
 
     @torch.no_grad()
@@ -106,8 +106,8 @@ class Operator:
     def _step(
         self, z: Tensor, out: Tensor, h: Tensor | None = None, restart: float = 0.0, onward: Tensor | None = None
     ) -> Tensor:
-        """``(1 - restart) * diag(left) (A or A + I) z + restart * h`` in ``out [N, B]``, times ``onward [N]``, the
-        first factor of the next step.
+        """``(1 - restart) * diag(left) (A or A + I) z + restart * h``, times ``onward [N]``, the first factor of the
+        next step. It is in ``out [N, B]``, or a matrix of its own if all rows are computed at once.
 
         A row of A z is a sum of rows of ``z``, which ``embedding_bag`` computes faster than a sparse product and for
         any range of rows, so that all other work on these rows is done while they are in the processor's cache.
