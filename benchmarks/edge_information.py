@@ -167,7 +167,7 @@ def edges_used(graph: Graph, use: EdgeUse) -> bool:
 def opened(pair: tuple[Graph, Graph], seed: int) -> dict[str, Any]:
     from open_world import drawn  # beside this file
 
-    draw = drawn(pair[0].y.numpy(), seed, 0)
+    draw = drawn(pair[0].y.numpy(), np.empty(0), seed, "plain")
     left = torch.from_numpy(draw["left"])
     graph, plain = (one.with_labels(left) for one in pair)
     view = training_view(graph, choose_split(graph, MIN_SIZE))

@@ -83,7 +83,7 @@ def measure(dataset: str, name: str) -> dict[str, Any]:
     graph, split = fewnode.load_dataset(dataset)
     curve: list[tuple[int, float]] = []
     sampler = TaskSampler(graph.y, split.validation)
-    way = min(5, len(sampler.usable(15)))
+    way = min(5, int((sampler.size >= 15).sum()))
     row = {"dataset": dataset, "settings": name, "options": SETTINGS[name], "seed": 0, "chance": round(1 / way, 4)}
 
     def note(progress: Any) -> None:
@@ -103,7 +103,7 @@ def measure(dataset: str, name: str) -> dict[str, Any]:
             **SETTINGS[name],
         )
         novel = TaskSampler(graph.y, split.novel)
-        tasks = novel.draw(min(5, len(novel.usable(15))), 5, 10, 500, 0)
+        tasks = novel.draw(min(5, int((novel.size >= 15).sum())), 5, 10, 500, 0)
         result = fewnode.evaluate(model, graph, tasks=tasks)
         row |= {"ended": "well", "novel": round(result.accuracy, 4), "novel_chance": round(1 / tasks.n_way, 4)}
     except FloatingPointError as error:

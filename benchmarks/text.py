@@ -38,6 +38,7 @@ from sklearn.metrics import average_precision_score
 import fewnode
 from fewnode import ClassSplit, FewShotClassifier, Graph
 from fewnode.classifier.inputs import TableSource
+from fewnode.classifier.open_set import described_rows
 from fewnode.graph.arrays import to_tensor
 from fewnode.tables.encode import Block, TableEncoder
 from fewnode.tables.text import encode_cached, load_encoder
@@ -261,7 +262,8 @@ def five_way(classifier: FewShotClassifier, truth: Graph, members: dict, shots: 
     """Mean accuracy of 30 tasks with five novel classes and 15 queries each."""
     rng, right, model = np.random.default_rng(1), [], classifier.open_set_model()
     texts = {c: re.sub(r"[\W_]+", " ", truth.class_names[c]) for c in members}
-    rows = model.describe(classifier.graph, classifier.encode_texts(list(texts.values()))) if described else []
+    vectors = classifier.encode_texts(list(texts.values())) if described else None
+    rows = described_rows(classifier.graph, model.sources, model.pca, vectors) if described else []
     rows = dict(zip(members, rows, strict=False))
     for _ in range(30):
         chosen = rng.choice(list(members), 5, replace=False)
