@@ -1,4 +1,4 @@
-"""The error that wrong input raises."""
+"""The error raised for wrong input."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -6,12 +6,12 @@ from difflib import get_close_matches
 
 
 class InputError(ValueError):
-    """Wrong input; the message names the value, where it is, and what would be right."""
+    """Wrong input. The message names the value, its place, and what would be right."""
 
 
 @contextmanager
 def refused(told: str, *kinds: type[Exception], remedy: str = "") -> Iterator[None]:
-    """Turn the errors of these ``kinds`` into an ``InputError``: what is ``told``, the reason, the ``remedy``."""
+    """Turn errors of these ``kinds`` into an ``InputError`` with the text ``told``, the reason and the ``remedy``."""
     try:
         yield
     except InputError:

@@ -20,14 +20,14 @@ from .graph.arrays import checked, to_numpy
 # --- A batch of few-shot tasks.
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """A batch of few-shot tasks; the classes of a task are numbered 0..n_way-1, and shots may be unequal.
+    """A batch of few-shot tasks. The classes of a task are numbered 0..n_way-1; classes may have different shots.
 
     Args:
         support: node ids [T, S].
         support_y: their classes [T, S].
         query: node ids [T, M].
-        query_y: their classes [T, M]; None where they are unknown.
-        n_way: classes of a task; by default as many as ``support_y`` names.
+        query_y: their classes [T, M]; None if they are unknown.
+        n_way: classes of a task; by default the number of classes in ``support_y``.
 
     Example:
         >>> import fewnode
@@ -84,12 +84,12 @@ class Tasks:
         return self._each(lambda part: part.to(device))
 
     def save(self, path: PathLike) -> None:
-        """Write the pool as an npz archive."""
+        """Write the tasks as an npz archive."""
         write_npz(path, {name: np.asarray(value) for name, value in vars(self).items() if value is not None})
 
     @classmethod
     def load(cls, path: PathLike) -> "Tasks":
-        """Read a pool that ``save`` wrote, or a ``.json`` file with the same arrays as lists of lists."""
+        """Read an archive that ``save`` wrote, or a ``.json`` file with the same arrays as lists of lists."""
         with reading(path, "save the pool again"):
             if str(path).endswith(".json"):
                 found = parse_json(Path(path).read_bytes(), dict[str, list[list[int]] | int], str(path))
@@ -111,7 +111,7 @@ def _integers(name: str, value: Any, shape: tuple[int | str, ...], most: int, ru
 
 # --- Random bits, the same on every platform and version.
 def random_bits(seed: int, count: int) -> np.ndarray:
-    """``count`` random 64-bit words that depend on the seed alone: Philox-4x64 with the seed as its key."""
+    """``count`` random 64-bit words that depend only on the seed: Philox-4x64 with the seed as its key."""
     if not 0 <= seed < 2**128:
         raise InputError(f"seed {seed} must be an integer from 0 to 2^128 - 1")
     return np.random.Philox(key=seed).random_raw(count)
@@ -125,12 +125,12 @@ def _class_ids(ids: Iterable[Any]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class ClassSplit:
-    """Class ids for training (base), model selection (validation) and testing (novel), disjoint.
+    """Disjoint class ids for training (base), model selection (validation) and testing (novel).
 
     Args:
-        base: classes a method is trained on.
-        validation: classes its best weights are selected on.
-        novel: classes it is tested on.
+        base: classes on which a method is trained.
+        validation: classes on which the best weights are selected.
+        novel: classes on which the method is tested.
 
     Example:
         >>> import fewnode
@@ -156,8 +156,11 @@ class ClassSplit:
 
     @classmethod
     def load(cls, path: PathLike) -> "ClassSplit":
-        """Read a split from a JSON file: ``{"base": [...], "validation": [...], "novel": [...]}``, or the three lists
-        in this order, as the authors of TENT publish them."""
+        """Read a split from a JSON file.
+
+        The file holds ``{"base": [...], "validation": [...], "novel": [...]}``, or the three lists in this order, as
+        the authors of TENT publish them.
+        """
         with reading(path, "correct it"):
             parts = Literal["base", "validation", "novel"]
             kind: Any = dict[parts, list[int]] | tuple[list[int], list[int], list[int]]
@@ -173,11 +176,11 @@ def random_split(
     Args:
         labels: a class id for each node, -1 where unknown.
         fractions: the shares of the classes that become base, validation and novel.
-        min_size: labelled nodes that a class needs to be included.
-        seed: the same seed gives the same split everywhere.
+        min_size: the least number of labelled nodes of a class that is included.
+        seed: the same seed gives the same split on every platform.
 
     Returns:
-        The split, the classes of each part in ascending order.
+        The split, with the classes of each part in ascending order.
 
     Example:
         >>> import fewnode
@@ -196,14 +199,14 @@ def random_split(
 
 
 def training_view(graph: Graph, split: ClassSplit) -> Graph:
-    """The graph for training: every label outside the base classes is unknown.
+    """The graph for training, in which only base classes have labels.
 
     Args:
         graph: the graph with all its labels.
-        split: which classes are base classes.
+        split: the split that defines the base classes.
 
     Returns:
-        The same structure and features with the other labels set to -1.
+        A graph with the same structure and features; the labels of other classes are -1.
 
     Example:
         >>> import fewnode
@@ -291,11 +294,11 @@ def draw_tasks(
     *,
     balanced: bool = True,
 ) -> Tasks:
-    """Draw few-shot tasks. Supports and queries are disjoint; classes that are too small are not drawn.
+    """Draw few-shot tasks. Supports and queries are disjoint, and classes that are too small are not drawn.
 
-    An integer seed gives the same tasks on every platform and version: the bits are Philox-4x64 with the seed as its
-    key (a published algorithm), and everything else is integer sorting and exact float64 arithmetic. A
-    ``torch.Generator`` only supplies the seed.
+    An integer seed gives the same tasks on every platform and version: the random bits come from the published
+    algorithm Philox-4x64 with the seed as its key, and all other steps are integer sorting and exact float64
+    arithmetic.
 
     Args:
         y: labels [N], -1 where unknown.
@@ -303,8 +306,8 @@ def draw_tasks(
         n_way: classes of a task.
         k_shot: supports of each class.
         n_query: queries of each class.
-        n_tasks: how many tasks.
-        seed: a whole number, or a generator that supplies one.
+        n_tasks: number of tasks.
+        seed: an integer, or a ``torch.Generator`` that supplies one.
         balanced: whether every class has ``n_query`` queries. Otherwise a task has the same total, drawn from all nodes
             of its classes, so that large classes have more.
 

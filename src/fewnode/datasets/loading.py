@@ -1,4 +1,4 @@
-"""Load a data set by name: find its files, read them in their format, check counts, cache the result."""
+"""Load a data set by name: find its files, read them, check counts and cache the result."""
 
 import gzip
 import hashlib
@@ -39,11 +39,11 @@ def load_dataset(
     fetch: bool = True,
     text_encoder: str = "",
 ) -> tuple[Graph, ClassSplit]:
-    """The graph and the class split of a data set of the catalog.
+    """Load a data set of the catalog.
 
     Args:
         name: a name of ``fewnode ls datasets``.
-        data_dir: where files are looked for first (by default $FEWNODE_DATA); then the cache, then a download.
+        data_dir: the first folder to look for files in (by default $FEWNODE_DATA); the cache and a download follow.
         progress: called with the progress of a download.
         fetch: whether missing files are downloaded; otherwise they are an error.
         text_encoder: a pretrained encoder (a folder or name) that reads the texts of the nodes beside their words.
@@ -73,8 +73,10 @@ def load_dataset(
 
 
 def open_dataset(name: str, data_dir: PathLike | None = None, **options: Any) -> tuple[Graph, ClassSplit]:
-    """A data set of the catalog (``options`` as in ``load_dataset``), or a graph in an ``.npz`` file with its classes
-    split 40/20/40 at random."""
+    """A data set of the catalog, or a graph in an ``.npz`` file with its classes split 40/20/40 at random.
+
+    The ``options`` are those of ``load_dataset``.
+    """
     if name.endswith(".npz"):
         graph = Graph.from_npz(name)
         return graph, random_split(graph.y, min_size=2)

@@ -20,21 +20,21 @@ def planted(
     tail: float = 1.0,
     seed: int = 0,
 ) -> tuple[Graph, ClassSplit]:
-    """A degree-corrected block model whose nodes use the words of their class's topic.
+    """A degree-corrected block model whose nodes use words from the topic of their class.
 
-    Expected degrees are Pareto-tailed. A seed gives the same graph everywhere: the bits are Philox's, the rest is
-    integer arithmetic on them.
+    Expected degrees are Pareto-tailed. A seed gives the same graph on every platform: the random bits are Philox's, and
+    the rest is integer arithmetic on them.
 
     Args:
-        n: nodes.
-        classes: planted classes, at least three.
+        n: number of nodes.
+        classes: number of planted classes, at least three.
         avg_degree: mean degree; slightly lower in the result, because repeated pairs are merged.
-        homophily: share of edges within classes. The others lead to the two neighbouring classes on a random ring
-            or, with probability ``difficulty``, to any other class.
+        homophily: share of edges within classes. The others lead to the two neighbouring classes on a random ring or,
+            with probability ``difficulty``, to any other class.
         features: size of the vocabulary; 0 for a graph without features.
         words_per_node: mean number of words of a node.
-        difficulty: 0 to 1; the share of words from the class's topic falls from a half at 0 to none at 1.
-        tail: the k-th largest class holds nodes in proportion to ``k ** -tail``.
+        difficulty: 0 to 1; the share of words from the topic of the class falls from a half at 0 to none at 1.
+        tail: the size of the k-th largest class is proportional to ``k ** -tail``.
         seed: random seed.
 
     Returns:

@@ -26,15 +26,26 @@ FINGERPRINT = "fingerprint"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Graph:
-    """An attributed graph. Build it with one of the ``from_...`` constructors, which check their arguments.
+    """An attributed graph. Use one of the ``from_...`` constructors, which check their arguments.
 
-    ``indptr [N + 1]`` and ``indices`` are the CSR adjacency: row ``v`` lists the nodes whose messages reach
-    ``v``; symmetric unless built with ``directed=True``; sorted, without self-loops and duplicates. ``features`` are
-    float32, dense or sparse CSR as given, or None; ``y [N]`` holds class ids, -1 where unknown. ``node_names`` are
-    unique; ``node_titles`` are names for people and need not be, "" where there is none. ``weights [arcs]`` and
-    ``edge_types`` belong to ``indices``; both are None if the graph has none. ``blocks`` are the numbers of feature
-    columns of each kind, in their order (``{"words": 5000, "vectors": 256}``); empty if all are of one kind. A graph on
-    disk stores computed arrays in its ``space``.
+    Args:
+        indptr, indices: the CSR adjacency; row ``v`` lists the nodes whose messages reach ``v``. It is symmetric unless
+            the graph is directed, sorted, and has no self-loops and no duplicates.
+        y: class ids [N], -1 where unknown.
+        features: float32 [N, F], dense or sparse CSR as given; or None.
+        node_names: unique names of the nodes, or None.
+        node_titles: names for people, which may repeat; "" for a node without a title.
+        unlisted: a mask [N] of the nodes that occur only in edges.
+        class_names: a name for each class.
+        feature_names: a name for each feature column.
+        directed: whether edges have a direction.
+        self_loops, duplicates: how many were dropped.
+        weights: a weight for each entry of ``indices``, or None.
+        edge_types: the types of the entries of ``indices``, or None.
+        blocks: the number of feature columns of each kind, in their order (``{"words": 5000, "vectors": 256}``); empty
+            if all are of one kind.
+        space: where a graph on disk stores computed arrays.
+        cache: arrays computed from the graph.
 
     Example:
         >>> import fewnode
@@ -69,7 +80,7 @@ class Graph:
 
     @property
     def num_edges(self) -> int:
-        """Undirected edges (arcs, if the graph is directed)."""
+        """The number of undirected edges, or of arcs if the graph is directed."""
         return len(self.indices) if self.directed else len(self.indices) // 2
 
     @property
@@ -87,7 +98,7 @@ class Graph:
 
     @property
     def x(self) -> Tensor:
-        """The features; for a graph without features, structural ones (``arrays.structural_features``)."""
+        """The features. A graph without features has structural ones (``arrays.structural_features``)."""
         return self.cache.get(STRUCTURE, self._structural) if self.features is None else self.features
 
     @property
@@ -100,19 +111,21 @@ class Graph:
 
     @property
     def listed(self) -> Tensor:
-        """Which nodes [N] are in the node table; the others occur only in edges."""
+        """A mask [N] of the nodes in the node table; the others occur only in edges."""
         return torch.ones_like(self.y, dtype=torch.bool) if self.unlisted is None else ~self.unlisted
 
     @property
     def ranks(self) -> Tensor:
-        """Ranks [N] of the nodes by a hash of their names, or of their numbers without names. Random draws use these
-        ranks, so that they do not depend on the numbering of nodes."""
+        """Ranks [N] of the nodes by a hash of their names, or of their numbers if they have no names.
+
+        Random draws use these ranks, so they do not depend on the numbering of nodes.
+        """
         names = self.node_names or map(str, range(self.num_nodes))
         return self.cache.get("ranks of the nodes", lambda: arrays.hash_ranks(names).to(self.device))
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of structure and features, without labels: identifies the graph a model was fitted on."""
+        """SHA-256 of structure and features, without labels. It identifies the graph on which a model was fitted."""
 
         def make() -> str:
             types, x = self.edge_types, self.features
@@ -148,7 +161,7 @@ class Graph:
         return replace(self, features=features, feature_names=feature_names, blocks=blocks, cache=GraphCache())
 
     def with_arcs(self, keep: Tensor) -> "Graph":
-        """The same nodes and features with only those arcs where the mask ``keep [arcs]`` is true."""
+        """The same nodes and features, with only the arcs selected by the mask ``keep [arcs]``."""
         ends = torch.cat([keep.new_zeros(1, dtype=torch.long), keep.cumsum(0)])[self.indptr.long()]
         return replace(
             self,
@@ -171,8 +184,11 @@ class Graph:
         return replace(self, **moved, cache=GraphCache())
 
     def to_scipy(self, *, scaled: bool = False) -> sp.csr_matrix:
-        """The adjacency as a SciPy CSR matrix of float32: the weights, or ones. ``scaled`` weights have mean one, so
-        that smoothing, in which a self-loop has weight one, does not depend on their unit."""
+        """The adjacency as a SciPy CSR matrix of float32: the weights, or ones.
+
+        ``scaled`` weights have mean one. Smoothing gives a self-loop the weight one, so it does not depend on their
+        unit.
+        """
         indptr, indices = self.indptr.cpu().numpy(), self.indices.cpu().numpy()
         values = np.ones(len(indices), np.float32) if self.weights is None else self.weights.cpu().numpy()
         if scaled and self.weights is not None and len(values):
@@ -188,7 +204,10 @@ class Graph:
 
     def edge_arrays(self, *, both_ways: bool = False) -> dict[str, np.ndarray]:
         """``edge_index [2, E]``, and ``edge_weight`` and ``edge_type`` if there are any, as arguments of
-        ``Graph.from_edges``. Undirected edges are listed once, or with ``both_ways`` twice; once per type."""
+        ``Graph.from_edges``.
+
+        Undirected edges are listed once, or twice with ``both_ways``. Edges of several types are listed once per type.
+        """
         types = self.edge_types
         arc = slice(None) if types is None else types.arc.cpu().numpy()
         target = np.repeat(np.arange(self.num_nodes), self.degree.cpu().numpy())[arc]
@@ -200,7 +219,7 @@ class Graph:
         return {"edge_index": np.stack([source[once], target[once]]), **found}
 
     def arguments(self) -> dict[str, Any]:
-        """Arguments of ``from_edges`` that give this graph."""
+        """Arguments of ``from_edges`` that create the same graph."""
         return {
             "x": self.features_scipy(),
             "y": self.y.cpu().numpy(),
@@ -215,7 +234,7 @@ class Graph:
         }
 
     def subgraph(self, keep: Tensor) -> "Graph":
-        """The graph induced on the nodes where the mask ``keep [N]`` is true, in the same order."""
+        """The subgraph induced by the nodes of the mask ``keep [N]``, in the same order."""
         chosen = np.flatnonzero(keep.cpu().numpy())
         place = np.full(self.num_nodes, -1)
         place[chosen] = np.arange(len(chosen))
@@ -258,23 +277,31 @@ class Graph:
         edge_type_names: Sequence[str] | None = None,
         blocks: Mapping[str, int] | None = None,
     ) -> "Graph":
-        """A graph from arrays.
+        """Create a graph from arrays.
 
         Args:
-            edge_index: node ids [2, E], sources above targets.
+            edge_index: node ids [2, E]; the first row holds the sources, the second the targets.
             x: features [N, F], of NumPy, torch (dense or sparse) or SciPy (sparse).
             y: class ids [N], -1 for unknown; or the names of the classes, None or "" for unknown.
             num_nodes: number of nodes, if no other argument determines it.
             node_names: a name for each node.
-            node_titles: names for people, such as the titles of papers; need not differ.
+            node_titles: names for people, such as the titles of papers; they may repeat.
             class_names: a name for each class.
             feature_names: a name for each column of ``x``.
             directed: keep the direction of edges; otherwise they are made symmetric.
             edge_weight: a positive number for each edge [E]; weights of repeated edges are added.
             edge_type: the type of each edge [E], as an id from 0 or as text.
             edge_type_names: a name for each type, if types are ids.
-            unlisted: which nodes [N] occur only in edges, so that nothing else is known about them.
+            unlisted: a mask [N] of the nodes that occur only in edges, so that nothing else is known about them.
             blocks: number of columns of ``x`` of each kind, in their order; each block gets its own views.
+
+        Returns:
+            The graph, without self-loops and repeated edges.
+
+        Example:
+            >>> import fewnode
+            >>> fewnode.Graph.from_edges([[0, 1], [1, 2]], y=["a", "b", None]).class_names
+            ('a', 'b')
         """
         edges, n = arrays.checked_edges(edge_index, x, y, num_nodes, node_names)
         weight = arrays.checked_weights(edge_weight, edges.shape[1])
@@ -297,27 +324,47 @@ class Graph:
 
     @classmethod
     def from_files(cls, edges: Any, nodes: Any = None, **options: Any) -> "Graph":
-        """A graph from a user's own tables (CSV or Parquet); options as in ``tables.read_graph``."""
+        """Create a graph from a user's own tables, such as CSV or Parquet files.
+
+        Args:
+            edges: a table with a row for each edge.
+            nodes: a table with a row for each node, if there is one.
+            options: options of ``tables.read_graph``, such as ``label_column``.
+
+        Returns:
+            The graph; its nodes are named by their ids.
+        """
         return cls.from_edges(**tables.read_graph(edges=edges, nodes=nodes, **options).arguments)
 
     @classmethod
     def from_npz(cls, path: PathLike) -> "Graph":
-        """A graph from one archive: ``edge_index``, ``y``, ``x`` or the CSR parts ``x_data, x_indices, x_indptr,
-        x_shape`` (no columns = no features), and optional ``class_names``, ``node_names``, ``node_titles``,
-        ``feature_names``, ``edge_weight``, ``edge_type``, ``edge_type_names``, ``block_names`` and ``block_widths``."""
+        """Create a graph from an archive that ``save_npz`` wrote.
+
+        The archive holds ``edge_index``, ``y``, ``x`` or the CSR parts ``x_data, x_indices, x_indptr, x_shape`` (no
+        columns if there are no features), and optionally ``class_names``, ``node_names``, ``node_titles``,
+        ``feature_names``, ``edge_weight``, ``edge_type``, ``edge_type_names``, ``block_names`` and ``block_widths``.
+        """
         with reading(path, "write it again"):
             return cls.from_edges(**convert.graph_arguments(read_npz(path)))
 
     @classmethod
     def of(cls, given: Any, nodes: Any = None, **options: Any) -> "Graph":
-        """A graph from any supported object: a table of edges (and one of ``nodes``) as DataFrames or files, a graph of
-        NetworkX, igraph or PyTorch Geometric, an adjacency, or edges [2, E].
+        """Create a graph from any supported object.
 
         Args:
-            given: the graph, or the edges.
+            given: a table of edges (a DataFrame or a file), a graph of NetworkX, igraph or PyTorch Geometric, an
+                adjacency, or edges [2, E].
             nodes: a table of nodes, if ``given`` is a table of edges.
-            options: those of ``from_files`` for tables, else those of ``from_edges``, such as ``x``, ``y`` and
+            options: those of ``from_files`` for tables, otherwise those of ``from_edges``, such as ``x``, ``y`` and
                 ``directed``. ``label`` names the attribute of the labels in a graph of another library.
+
+        Returns:
+            The graph.
+
+        Example:
+            >>> import fewnode, scipy.sparse
+            >>> fewnode.Graph.of(scipy.sparse.csr_array([[0, 1], [0, 0]]), y=[0, 1]).num_edges
+            1
         """
         if isinstance(given, Graph) and nodes is None and not options:
             return given
@@ -325,51 +372,65 @@ class Graph:
 
     @classmethod
     def from_frames(cls, edges: Any, nodes: Any = None, **options: Any) -> "Graph":
-        """A graph from DataFrames of pandas or polars; options as in ``from_files``."""
+        """Create a graph from DataFrames of pandas or polars; the options are those of ``from_files``."""
         return cls.from_files(edges, nodes, **options)
 
     @classmethod
     def from_pyg(cls, data: "Data | HeteroData", *, label: str | None = None, directed: bool = False) -> "Graph":
-        """A graph from a PyTorch Geometric ``Data`` or ``HeteroData``; ``label`` names the attribute of the labels.
+        """Create a graph from a PyTorch Geometric ``Data`` or ``HeteroData``.
 
-        ``edge_weight`` (or an ``edge_attr`` of one positive number) are weights, ``edge_type`` are edge types; a
-        warning names other edge attributes, which are left out. Several types of nodes become one graph: edge types
+        ``edge_weight`` (or an ``edge_attr`` of one positive number) holds weights, and ``edge_type`` holds edge types.
+        Other edge attributes are left out, and a warning names them. Several node types become one graph: edge types
         are kept, and the type of a node is a feature beside those of its type.
+
+        Args:
+            data: the graph in PyTorch Geometric.
+            label: the attribute of the labels, by default ``y``.
+            directed: keep the direction of edges.
+
+        Returns:
+            The graph.
         """
         return cls.from_edges(**convert.pyg_arguments(data, label), directed=directed)
 
     @classmethod
     def from_networkx(cls, graph: "networkx.Graph", **attributes: str | None) -> "Graph":
-        """A graph from NetworkX; a directed one stays directed. Node names are the nodes as text.
+        """Create a graph from NetworkX; a directed graph stays directed. Nodes are named by their text.
 
         Args:
-            graph: the graph.
-            attributes: which attributes are read. ``x``: of nodes, features, on all nodes; without it all others are
-                features; None: none. ``label``: of nodes, on some of them; by default ``y``, ``label`` or ``class``.
-                ``weight``: of edges; an edge without one weighs one. ``edge_type``: of edges.
+            graph: the graph in NetworkX.
+            attributes: the names of the attributes that are read. ``x``: a feature vector of every node; by default all
+                other attributes are features, and None means no features. ``label``: the labels of nodes, by default
+                ``y``, ``label`` or ``class``. ``weight``: of edges, one if missing. ``edge_type``: of edges.
+
+        Returns:
+            The graph.
         """
         return cls.from_edges(**convert.networkx_arguments(graph, **attributes))
 
     @classmethod
     def from_igraph(cls, graph: Any, **attributes: str | None) -> "Graph":
-        """A graph from igraph, with attributes as in ``from_networkx``; the attribute ``name`` names the nodes."""
+        """Create a graph from igraph. Attributes are as in ``from_networkx``; the attribute ``name`` names the
+        nodes."""
         return cls.from_edges(**convert.igraph_arguments(graph, **attributes))
 
     @classmethod
     def from_scipy(cls, adjacency: Any, x: Any = None, y: Any = None, **options: Any) -> "Graph":
-        """A graph from a sparse adjacency whose entry (i, j) is an edge from i to j; options as in ``from_edges``."""
+        """Create a graph from a sparse adjacency whose entry (i, j) is an edge from i to j; options as in
+        ``from_edges``."""
         return cls.from_edges(**convert.scipy_arguments(adjacency), x=x, y=y, **options)
 
     @classmethod
     def from_graphml(cls, path: PathLike, **attributes: str | None) -> "Graph":
-        """A graph from a GraphML file, through NetworkX; attributes as in ``from_networkx``."""
+        """Create a graph from a GraphML file, through NetworkX; attributes as in ``from_networkx``."""
         with reading(path, "write it again as GraphML"):
             return cls.from_edges(**convert.graphml_arguments(path, **attributes))
 
     # --- ways out ---------------------------------------------------------------------------------------
 
     def to_pyg(self) -> "Data":
-        """The graph as a PyTorch Geometric ``Data``, each undirected edge as two arcs; ``edge_type`` are its types."""
+        """The graph as a PyTorch Geometric ``Data``; each undirected edge becomes two arcs, and ``edge_type`` holds
+        types."""
         from torch_geometric.data import Data
 
         arcs = self.edge_arrays(both_ways=True)
@@ -377,7 +438,7 @@ class Graph:
         return Data(x=self.features, y=self.y, **edges)
 
     def to_networkx(self) -> "networkx.Graph":
-        """The graph in NetworkX, as ``from_networkx`` reads it; edges of several types are parallel."""
+        """The graph in NetworkX, in the form that ``from_networkx`` reads; edges of several types are parallel."""
         columns: dict[str, Any] = {"y": convert.node_labels(self)}
         if self.features is not None:
             columns["x"] = self.features.to_dense().cpu().numpy()
@@ -386,7 +447,7 @@ class Graph:
     def to_graphml(
         self, path: PathLike, predictions: Any = None, attributes: Mapping[str, Sequence[Any]] | None = None
     ) -> None:
-        """Write a GraphML file, for example for Gephi: names, labels, weights and edge types.
+        """Write a GraphML file with names, labels, weights and edge types, for example for Gephi.
 
         Args:
             path: the file.
@@ -401,8 +462,13 @@ class Graph:
 
 
 def summary(graph: Graph, split: Mapping[str, Sequence[int]] | None = None, components: bool = True) -> dict[str, Any]:
-    """Counts of a graph as plain numbers: size, connected components (which need all edges in memory), dropped edges,
-    class sizes; ``split`` lists the classes of each part (``asdict`` of a ``ClassSplit``)."""
+    """Counts of a graph as plain numbers: size, connected components, dropped edges and class sizes.
+
+    Args:
+        graph: the graph.
+        split: the classes of each part (``asdict`` of a ``ClassSplit``), which are then listed.
+        components: count connected components, which needs all edges in memory.
+    """
     parts = {part: list(ids) for part, ids in (split or {}).items()}
     part_of = {class_id: part for part, ids in parts.items() for class_id in ids}
     names = graph.class_names or [str(i) for i in range(graph.num_classes)]

@@ -1,4 +1,4 @@
-"""The server of the page: who may ask, the addresses, and ``label``."""
+"""The server of the label page: access control, the addresses, and ``label``."""
 
 import asyncio
 import secrets
@@ -46,10 +46,10 @@ POLICY = (
 
 @dataclass
 class Guard:
-    """Who may ask, and under which names of the server.
+    """Controls who has access, and under which names of the server.
 
-    A person is let in by a link with a token that works once, and from then on has a cookie of their own. ``people``
-    are their names.
+    A link with a token that works once gives a person access, and from then on a personal cookie. ``people`` are the
+    names of the persons.
     """
 
     host: str
@@ -67,7 +67,7 @@ class Guard:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     def link(self, who: str = "") -> str:
-        """An address that lets a person in once."""
+        """An address that gives a person access once."""
         token = secrets.token_urlsafe(24)
         self.tokens[token] = one_of("person", who, self.people)
         return f"{self.url()}?token={token}"
@@ -97,10 +97,10 @@ PAGE = Path(__file__).parent / "page"
 
 
 class LabelServer:
-    """What the page shows of one session, and the addresses it asks; ``places [N, 2]`` is the map.
+    """The content of the page for one session, and the addresses that it requests; ``places [N, 2]`` is the map.
 
-    The methods that answer an address take its query, with ``who`` asks and the ``body``, and return plain values or
-    bytes.
+    The methods that answer an address take its query, with the person (``who``) and the ``body``, and return plain
+    values or bytes.
     """
 
     def __init__(
@@ -354,18 +354,21 @@ def label(
     memory: int | None = None,
     say: Say = lambda _: None,
 ) -> LabelSession:
-    """Serve the page on which new classes are named by example, until it is stopped (Ctrl-C); returns the session.
+    """Serve the label page, on which new classes are defined by example, until it is stopped (Ctrl-C).
 
     Args:
-        classifier: a fitted one with its graph, or the folder of a saved one, which then keeps the labels.
-        support: a table of examples to start from, or answers that Label Studio, doccano or Argilla have written.
-        host: the address to listen on; any other than this machine's own lets other machines reach the page.
-        port: 0 takes a free one.
-        people: the names of those who label together; each gets a link of their own, which works once.
+        classifier: a fitted classifier with its graph, or the folder of a saved one, in which labels are then stored.
+        support: a table of initial examples, or answers exported from Label Studio, doccano or Argilla.
+        host: the address to listen on; with any other than this machine's own, other machines can open the page.
+        port: the port; 0 for any free one.
+        people: the names of the people who label together; each gets a personal link, which works once.
         twice: the share of questions that two people are asked.
-        browser: open the page in a browser.
-        memory: bytes that the program may take, if the graph is a store.
-        say: told in a line what is being done, and the address.
+        browser: whether to open the page in a browser.
+        memory: bytes that the program may use, if the graph is a store.
+        say: called with a line about what is being done, and with the address.
+
+    Returns:
+        The session, with all answers.
 
     Example:
         >>> import fewnode

@@ -29,11 +29,12 @@ from ..tasks import Tasks
 
 @dataclass(frozen=True)
 class ModelCard:
-    """How a model was fitted: written by ``fit`` and stored by ``save``.
+    """A record of how a model was fitted: written by ``fit`` and stored by ``save``.
 
-    ``options`` are arguments of the method's constructor that the user chose, ``context`` those that ``fit`` derived
-    from the graph; ``graph`` is the fingerprint of the training graph. ``training`` holds the settings of the loop
-    (None: nothing was trained), ``curve`` the validation accuracy at each check, ``best`` the highest of them.
+    ``options`` are the arguments of the method's constructor that the user chose, and ``context`` those that ``fit``
+    derived from the graph; ``graph`` is the fingerprint of the training graph. ``training`` holds the settings of the
+    loop (None if nothing was trained), ``curve`` the validation accuracy at each check, and ``best`` the highest of
+    these.
     """
 
     method: str
@@ -58,12 +59,12 @@ class ModelCard:
 
     @property
     def title(self) -> str:
-        """The method, with its preset where it has presets."""
+        """The name of the method, with its preset if it has presets."""
         return f"{self.method} (preset {self.options['preset']})" if "preset" in self.options else self.method
 
     @property
     def interrupted(self) -> bool:
-        """Whether the training was stopped by hand; the best weights until then were kept."""
+        """Whether the user stopped the training; the best weights up to then were kept."""
         return any(note.startswith("interrupted") for note in self.notes)
 
     def identity(self) -> dict[str, Any]:
@@ -78,7 +79,7 @@ class ModelCard:
 
 
 def versions() -> dict[str, str]:
-    """The versions a result depends on, as every row and every saved model carries them."""
+    """The versions on which a result depends; every row and every saved model records them."""
     from .. import __version__
 
     found = {name: version(name) for name in ("torch", "numpy", "scipy")}
@@ -87,19 +88,19 @@ def versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Training:
-    """How a method is trained: the optimiser's settings, and the shape of the tasks it sees while training.
+    """How a method is trained: the settings of the optimiser, and the shape of training tasks.
 
     Args:
         learning_rate: of Adam.
         weight_decay: of Adam.
-        steps: the largest number of steps.
+        steps: the maximum number of steps.
         tasks_per_step: tasks in the loss of one step.
         check_every: steps between two validation checks.
-        patience: validation checks without improvement that end the training.
-        train_way: classes of a training task (as in the test tasks).
-        train_shot: supports of each class in it (likewise).
-        train_query: queries of each class in it (likewise).
-        clip: bound of the gradient's norm.
+        patience: validation checks without improvement after which training ends.
+        train_way: classes of a training task; by default as in the test tasks.
+        train_shot: supports of each class of a training task; by default as in the test tasks.
+        train_query: queries of each class of a training task; by default as in the test tasks.
+        clip: the maximum norm of the gradient.
         fused: use the fused implementation of Adam, which is faster for large weights and rounds differently.
 
     Example:
@@ -124,10 +125,10 @@ class Training:
 class Method(nn.Module):
     """A few-shot node classifier. A subclass defines ``embed`` and ``score``.
 
-    ``embed`` is the one pass over the graph and does not depend on the tasks; ``score`` returns ``[T, M, N]`` scores,
-    one row per query and one column per class, larger for likelier classes. Constructors take ``in_channels`` and
-    those of ``base_classes``, ``n_way`` and ``k_shot`` that they need, then keyword options with the paper's values as
-    defaults.
+    ``embed`` processes the graph once and does not depend on the tasks. ``score`` returns scores ``[T, M, N]`` with a
+    row for each query and a column for each class; likelier classes have larger scores. A constructor takes
+    ``in_channels``, those of ``base_classes``, ``n_way`` and ``k_shot`` that it needs, and keyword options with the
+    paper's values as defaults.
 
     Example:
         >>> import fewnode, torch
@@ -156,8 +157,8 @@ class Method(nn.Module):
 
     @classmethod
     def key(cls) -> str:
-        """The name that finds the method again: that of its file in this package, or of the entry point of another
-        package, or else ``module:Class``."""
+        """The name by which the method is found: the name of its file in this package, the name of an entry point of
+        another package, or ``module:Class``."""
         package, _, module = cls.__module__.rpartition(".")
         own = f"{cls.__module__}:{cls.__qualname__}"
         found = (point.name for point in entry_points(group="fewnode.methods") if point.value == own)
@@ -165,21 +166,25 @@ class Method(nn.Module):
 
     @classmethod
     def context(cls, graph: Graph, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """Arguments of the constructor that depend on the training graph (with labels of base classes alone) and the
-        other ``options``, and notes; ``fit`` keeps both in the model's card. By default a note says what the edges of
-        the graph tell that the method does not read."""
+        """Arguments of the constructor that depend on the training graph and the other ``options``, and notes.
+
+        The training graph has only labels of base classes. ``fit`` stores arguments and notes in the model's card. By
+        default, a note names the information in the edges that the method does not use.
+        """
         there = {"weights": graph.weights is not None, "types": graph.edge_types is not None}
         unread = [f"edge {what}" for what, given in there.items() if given and what not in cls.reads_edges]
         return {}, [f"{cls.key()} does not use the {' and '.join(unread)}; vantage does"] if unread else []
 
     @property
     def device(self) -> torch.device:
-        """The device of the weights and buffers; graphs and tasks are moved there before they are scored."""
+        """The device of the weights and buffers; graphs and tasks are moved to it before they are scored."""
         return next((part.device for part in self.state_dict().values()), torch.device("cpu"))
 
     def prepare(self, graph: Graph) -> None:
-        """Learn what needs no gradient from the training view; called once. By default the parts that reduce the
-        features do."""
+        """Learn what needs no gradient from the training view; called once.
+
+        By default, the parts that reduce the features are prepared.
+        """
         for part in self.children():
             if isinstance(part, Inputs | ReducedFeatures):
                 part.fit(graph)
@@ -194,7 +199,7 @@ class Method(nn.Module):
         return self.score(graph, self.embed(graph), tasks)
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        """The training loss of a batch of tasks: by default the cross-entropy of the scores of the queries."""
+        """The training loss of a batch of tasks; by default the cross-entropy of the scores of the queries."""
         return cross_entropy(self(graph, tasks), tasks)
 
 
@@ -205,15 +210,16 @@ def cross_entropy(scores: Tensor, tasks: Tasks) -> Tensor:
 
 
 class EncoderMethod(Method):
-    """A method that embeds nodes, all or only those requested, with two graph convolutions. By default, queries are
-    assigned to the nearest class mean.
+    """A method that embeds all nodes, or only the requested ones, with two graph convolutions.
+
+    By default, a query is assigned to the nearest class mean.
 
     Args:
-        in_channels: feature columns.
+        in_channels: number of feature columns.
         hidden_channels, out_channels: widths of the encoder.
-        dropout: share of the first layer's output that is dropped while training.
-        radius: of the sphere the embeddings are put on; None disables this.
-        rank: principal directions of the inputs.
+        dropout: share of the first layer's output that is dropped during training.
+        radius: of the sphere onto which embeddings are projected; None for no projection.
+        rank: number of principal directions of the inputs.
     """
 
     local: ClassVar[bool] = True
@@ -235,11 +241,11 @@ class EncoderMethod(Method):
         self.encoder = GraphEncoder(*widths, dropout=dropout, radius=radius)
 
     def embed(self, graph: Graph, nodes: Tensor | None = None) -> Any:
-        """Embeddings [P, d] of ``nodes [P]``, by default of all."""
+        """Embeddings [P, d] of ``nodes [P]``, by default of all nodes."""
         return self.encoder(self.inputs, graph, nodes)
 
     def score(self, graph: Graph, state: Any, tasks: Tasks) -> Tensor:
-        """Minus the squared distance of each query to the mean of each class's supports."""
+        """The negative squared distance of each query to the mean of each class's supports."""
         prototypes = class_means(rows_at(state, tasks.support), tasks.support_y, tasks.n_way)
         return euclidean_scores(rows_at(state, tasks.query), prototypes)
 
@@ -250,13 +256,13 @@ class EncoderMethod(Method):
 
 
 class InnerLoopMethod(Method):
-    """A method whose start weights take gradient steps on the supports of each task, all tasks in one batch.
+    """A method whose initial weights take gradient steps on the supports of each task, for all tasks in one batch.
 
     ``embed`` returns the ``Neighbourhoods`` of the nodes. The loss and the scores of a task are functions of the
-    weights and of these rows; ``target [S, N]`` holds the classes of the supports, one-hot.
+    weights and of these rows; ``target [S, N]`` holds the one-hot classes of the supports.
 
     Args:
-        inner_steps, inner_rate: gradient steps on the supports, and their size.
+        inner_steps, inner_rate: number and size of the gradient steps on the supports.
     """
 
     encoder: nn.Module
@@ -269,16 +275,17 @@ class InnerLoopMethod(Method):
         self.inner_steps, self.inner_rate = inner_steps, inner_rate
 
     def start(self, n_way: int) -> Weights:
-        """The weights before the first step, by name: by default those of the encoder."""
+        """The weights before the first step, by name; by default those of the encoder."""
         return dict(self.encoder.named_parameters())
 
     def task_loss(self, weights: Weights, *data: Tensor) -> Tensor:
-        """The loss of one task's supports, ``inputs, pool, target``, which the inner loop lowers."""
+        """The loss on the supports of one task, ``inputs, pool, target``, which the inner loop minimises."""
         inputs, pool, target = data
         return F.cross_entropy(self.task_scores(weights, *data, inputs, pool), target)
 
     def task_scores(self, weights: Weights, *data: Tensor) -> Tensor:
-        """Scores [M, N] of one task, given ``inputs, pool, target`` of the supports and ``inputs, pool`` of queries."""
+        """Scores [M, N] of one task, given ``inputs, pool, target`` of the supports and ``inputs, pool`` of the
+        queries."""
         raise NotImplementedError
 
     def score(self, graph: Graph, state: Any, tasks: Tasks) -> Tensor:

@@ -1,4 +1,4 @@
-"""Training-free floor: smoothed, reduced features and a simple classifier on the supports.
+"""Training-free baseline: smoothed, reduced features and a simple classifier on the supports.
 
 TF-IDF and SVD as in latent semantic analysis (Deerwester et al., 1990), personalised-PageRank smoothing as in APPNP
 (Gasteiger et al., ICLR 2019), then nearest class mean, ridge or logistic regression.
@@ -18,9 +18,9 @@ from .base import Method
 
 
 class Probe(Method):
-    """Nothing is trained: what a method adds to this is what its training is worth.
+    """A training-free baseline: the gain of another method over it shows what training adds.
 
-    ``smooth=False`` leaves the graph out; ``head`` is the classifier, solved for all tasks in one batch.
+    ``smooth=False`` ignores the graph. ``head`` is the classifier, which is solved for all tasks in one batch.
     """
 
     uses_labels: ClassVar[bool] = False

@@ -1,6 +1,6 @@
-"""The default: several views of every node, weighed by a gate that starts as the training-free baseline.
+"""The default: several views of every node, weighted by a gate that starts as the training-free baseline.
 
-It owes to TENT (Wang, Ding, Zhang, Chen, Li: KDD 2022) the three levels, node, class and task, not the equations.
+It shares the three levels (node, class and task) with TENT (Wang, Ding, Zhang, Chen, Li: KDD 2022), not the equations.
 """
 
 import math

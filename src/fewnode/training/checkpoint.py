@@ -15,11 +15,11 @@ WEIGHTS, CARD = "model.safetensors", "model.json"
 
 
 def save(model: Method, folder: PathLike) -> Path:
-    """Write a model that ``fit`` returned; an older one in the folder is there until the new one is whole.
+    """Save a model that ``fit`` returned. An older model in the folder stays in place until the new one is complete.
 
     Args:
         model: the fitted model.
-        folder: where it goes; made if it is not there.
+        folder: the folder to write; it is created if necessary.
 
     Returns:
         The folder.
@@ -45,11 +45,11 @@ def write(model: Method, folder: Path) -> None:
 
 
 def load(folder: PathLike, method: type[Method] | None = None) -> Method:
-    """The model in a folder that ``save`` wrote.
+    """Load a model that ``save`` wrote.
 
     Args:
         folder: the folder.
-        method: its class; only needed for one of your own.
+        method: the class of the method; only needed for a method of your own.
 
     Returns:
         The model, in eval mode, with its card.
@@ -87,7 +87,7 @@ def read(source: Path, manifest: Manifest, method: type[Method] | None = None) -
 
 
 def read_manifest(folder: PathLike) -> Manifest:
-    """The manifest of a saved model; a folder that holds none is told from one that is damaged."""
+    """The manifest of a saved model. The error for a folder without a model differs from that for a damaged one."""
     source = Path(folder)
     if not (source / CARD).exists():
         what = f"is not a saved model: it has no {CARD}" if source.exists() else "does not exist"

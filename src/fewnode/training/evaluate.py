@@ -1,4 +1,4 @@
-"""Scores of tasks and of nodes in batches that fit into memory, and accuracy over one fixed pool of tasks."""
+"""Scores of tasks and of nodes in batches that fit into memory, and accuracy on one fixed pool of tasks."""
 
 import math
 import warnings
@@ -26,7 +26,7 @@ NodeProgress = Callable[[int, int], None]  # told how many nodes are done, and o
 @one_thread
 @torch.no_grad()
 def embed(model: Method, graph: Graph) -> Any:
-    """The model's one pass over the graph, in eval mode and on the device of the model."""
+    """The embedding of the graph by the model, in eval mode and on the device of the model."""
     return model.eval().embed(graph.to(model.device))
 
 
@@ -35,7 +35,7 @@ def embed(model: Method, graph: Graph) -> Any:
 def score_tasks(model: Method, graph: Graph, tasks: Tasks, state: Any = None) -> Tensor:
     """Scores ``[T, M, N]`` of a batch of tasks, in eval mode and on the device of the model.
 
-    The model comes back in the mode it was in; ``state`` is what ``embed`` returned, where that is at hand.
+    The mode of the model is restored afterwards. ``state`` is the result of ``embed``, if it is available.
     """
     was_training = model.training
     model.eval()
@@ -75,7 +75,7 @@ def score_nodes(
 
 
 def correct(scores: Tensor, tasks: Tasks) -> Tensor:
-    """One for each right answer, zero for each wrong one, ``[T, M]``."""
+    """One for each correct answer, zero for each wrong one, ``[T, M]``."""
     assert tasks.query_y is not None
     return (scores.argmax(-1).cpu() == tasks.query_y.cpu()).double()
 
@@ -98,10 +98,11 @@ def _finite(scores: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """``accuracy`` (0..1), the half-width of its 95 % ``interval`` over tasks, and the accuracy ``per_task [T]``.
+    """The result of ``evaluate``.
 
-    ``metrics`` holds means over tasks of other measures (``macro_f1``, ``balanced_accuracy``, ``auroc``), ``per_class``
-    the recall of each class and how many queries it had.
+    ``accuracy`` lies between 0 and 1, ``interval`` is the half-width of its 95 % interval over tasks, and ``per_task
+    [T]`` holds the accuracy of each task. ``metrics`` holds means over tasks of other measures (``macro_f1``,
+    ``balanced_accuracy``, ``auroc``), and ``per_class`` the recall and the number of queries of each class.
     """
 
     accuracy: float
@@ -135,18 +136,18 @@ def evaluate(
     """Measure a model's accuracy on few-shot tasks.
 
     Args:
-        model: what ``fit`` or ``load`` returned.
-        graph: the graph the tasks are on, with the labels of the classes asked about.
-        classes: classes to draw tasks from, for example ``split.validation``, or a split, for its novel ones; the same
-            seed gives every model the same pool.
+        model: a model that ``fit`` or ``load`` returned.
+        graph: the graph of the tasks, with the labels of their classes.
+        classes: classes to draw tasks from, for example ``split.validation``; or a split, for its novel classes. The
+            same seed gives every model the same tasks.
         tasks: the tasks themselves, instead of classes to draw them from.
         n_way: classes of a drawn task.
         k_shot: supports of each class.
         n_query: queries of each class.
-        n_tasks: how many tasks are drawn.
+        n_tasks: number of drawn tasks.
         seed: of the tasks.
         balanced: whether drawn tasks have equally many queries of each class, as in ``draw_tasks``.
-        allow_seen: whether ``tasks`` may have classes that the model was trained or selected on.
+        allow_seen: whether ``tasks`` may contain classes that the model was trained or selected on.
 
     Returns:
         The mean accuracy, its interval, the accuracy of each task, other metrics, and the recall of each class.
@@ -183,8 +184,10 @@ def evaluate(
 
 
 def task_classes(graph: Graph, tasks: Tasks) -> Tensor:
-    """The class of each query [T, M] by the labels of the graph. Tasks of another graph are refused: their nodes of one
-    class have several labels here."""
+    """The class of each query [T, M] by the labels of the graph.
+
+    Tasks of another graph are refused: nodes of one of their classes have several labels in this graph.
+    """
     highest = max(int(tasks.support.max()), int(tasks.query.max()))
     if highest >= graph.num_nodes:
         raise InputError(f"the tasks name node {highest}, but the graph has nodes 0..{graph.num_nodes - 1}")
@@ -206,7 +209,10 @@ def task_classes(graph: Graph, tasks: Tasks) -> Tensor:
 
 
 def check_unseen(split: Mapping[str, Sequence[int]], y: Tensor, remedy: str) -> None:
-    """Refuse tasks with queries of classes ``y`` that a method is trained or selected on; ``remedy`` ends the error."""
+    """Refuse tasks with queries of the classes ``y`` on which a method is trained or selected.
+
+    The text ``remedy`` ends the error message.
+    """
     seen = {part: sorted(set(split.get(part, ())) & set(y.unique().tolist())) for part in ("base", "validation")}
     if any(seen.values()):
         told = " and ".join(

@@ -1,4 +1,4 @@
-"""The one training loop: draw tasks, step, check on validation tasks, keep the best, stop when it no longer rises."""
+"""The training loop: draw tasks, take a step, validate, keep the best weights, stop when accuracy no longer rises."""
 
 import hashlib
 import json
@@ -33,8 +33,10 @@ from .progress import shown
 
 
 class Episodes:
-    """The tasks of one training. If the classes are too small for the requested sizes, these are reduced, and ``notes``
-    say so."""
+    """The tasks of one training.
+
+    If the classes are too small for the requested sizes, the sizes are reduced, and ``notes`` say so.
+    """
 
     def __init__(self, card: ModelCard, settings: Training, view: Graph, graph: Graph, split: ClassSplit) -> None:
         self.graph, self.seed, self.n_way = graph, card.seed, card.n_way
@@ -55,15 +57,21 @@ class Episodes:
             )
 
     def training_tasks(self, block: int, n_tasks: int) -> Tasks:
-        """The tasks of a block of steps. Its seed becomes torch's too, for dropout and what else is drawn: a training
-        resumed between two blocks does what an undisturbed one does."""
+        """The tasks of a block of steps.
+
+        The seed of the block also seeds torch, for dropout and other draws. A training that is resumed between two
+        blocks therefore gives the same result as an uninterrupted one.
+        """
         seed = (block + 1 << 64) + self.seed  # two halves of one Philox key: no two blocks of any trainings are alike
         torch.manual_seed(int(random_bits(seed, 1)[0]) >> 1)
         return self.base.draw(*self.shape, n_tasks, seed)
 
     def validate(self, model: Method) -> float | None:
-        """The accuracy on the validation tasks; of several processes that of the first, so that all stop at the same
-        step even where their arithmetic differs a little."""
+        """The accuracy on the validation tasks.
+
+        With several processes, it is the accuracy of the first one, so that all stop at the same step even if rounding
+        differs.
+        """
         if self.pool is None:
             return None
         accuracy = correct(score_tasks(model, self.graph, self.pool), self.pool).mean(1).mean()
@@ -97,7 +105,7 @@ class Episodes:
 
 @contextmanager
 def ranks() -> Iterator[int]:
-    """Join the processes that torchrun started, and yield this one's number; alone, it is 0 and nothing happens."""
+    """Join the processes that torchrun started, and yield the number of this one. A single process yields 0."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         yield 0
         return
@@ -112,13 +120,13 @@ def ranks() -> Iterator[int]:
 
 
 def place() -> tuple[int, int]:
-    """The number of this process, and how many train together."""
+    """The number of this process, and the number of processes that train together."""
     joined = dist.is_available() and dist.is_initialized()
     return (dist.get_rank(), dist.get_world_size()) if joined else (0, 1)
 
 
 def average_gradients(weights: Iterable[nn.Parameter], n: int) -> None:
-    """Make every process's gradients the mean of all ``n``."""
+    """Replace the gradients of every process by the mean over all ``n`` processes."""
     for weight in weights:
         weight.grad = torch.zeros_like(weight) if weight.grad is None else weight.grad
         dist.all_reduce(weight.grad)
@@ -127,7 +135,7 @@ def average_gradients(weights: Iterable[nn.Parameter], n: int) -> None:
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """What a callback receives: after every step the loss, at every check the validation accuracy too."""
+    """The argument of a callback: the loss after every step, and at every check also the validation accuracy."""
 
     step: int
     steps: int
@@ -160,8 +168,7 @@ class TensorBoardLog:
 
 
 class TrainingState:
-    """The model with its card, its optimiser and its best weights so far; written at every check if there is a
-    folder."""
+    """The model with its card, its optimiser and its best weights. With a folder, it is written at every check."""
 
     def __init__(self, model: Method, settings: Training, folder: str | Path | None) -> None:
         self.model, self.weights = model, [weight for weight in model.parameters() if weight.requires_grad]
@@ -179,8 +186,11 @@ class TrainingState:
                 self._read(self.file)
 
     def take_step(self, loss: Tensor, clip: float | None) -> float:
-        """One step of the optimiser. Gradients are the mean of all processes: equal shares of tasks give the gradient
-        of them together."""
+        """Take one step of the optimiser.
+
+        Gradients are the mean over all processes. Each has the same number of tasks, so this is the gradient of all
+        tasks.
+        """
         if not math.isfinite(value := float(loss.detach())):
             raise FloatingPointError(f"the training loss became {value}; try a smaller learning_rate or clip=1.0")
         self.optimizer.zero_grad(set_to_none=True)
@@ -194,12 +204,12 @@ class TrainingState:
 
     @property
     def waited(self) -> int:
-        """How many checks there were since the best."""
+        """The number of checks since the best one."""
         found = [accuracy for _, accuracy in self.model.card.curve]
         return len(found) - 1 - found.index(max(found)) if found else 0
 
     def check(self, step: int, accuracy: float | None) -> None:
-        """Take note of a validation accuracy (None: there is nothing to select on) and write the state."""
+        """Record a validation accuracy (None if there is nothing to select on) and write the state."""
         card = self.model.card
         if accuracy is None or card.best is None or accuracy > card.best:
             card = replace(card, best=accuracy)
@@ -268,26 +278,26 @@ def fit(
     callback: Callback | None = None,
     **options: Any,
 ) -> Method:
-    """Train a method on the base classes of a graph, select on its validation classes, return the best weights.
+    """Train a method on the base classes of a graph and return the weights that are best on validation classes.
 
-    The caller's random state is left as it was, and the same seed gives the same weights.
+    The random state of the caller does not change, and the same seed gives the same weights.
 
     Args:
         method: a name of ``fewnode ls methods``, or a class of your own.
-        graph: the whole graph; labels outside ``split.base`` never reach the training.
-        split: the classes to learn from and to select on; a training-free method needs none.
-        n_way: classes of a validation task, and of a training task unless ``train_way`` says otherwise.
+        graph: the whole graph; labels outside ``split.base`` are not used for training.
+        split: the classes to train on and to select on; a training-free method needs none.
+        n_way: classes of a validation task, and of a training task unless ``train_way`` is given.
         k_shot: supports of each class, likewise (``train_shot``).
         n_query: queries of each class, likewise (``train_query``).
-        seed: of the first weights and the training tasks.
+        seed: of the initial weights and the training tasks.
         device: "auto", "cpu", "cuda", ...
-        inductive: take all nodes of novel classes out of the training graph.
-        resume: a folder that keeps the state of the training; an interrupted one goes on from it to the same weights.
-        callback: told a ``TrainingProgress`` after every step; without one, a terminal shows a bar.
-        options: those of the method's constructor and of ``Training``.
+        inductive: remove all nodes of novel classes from the training graph.
+        resume: a folder for the state of the training; an interrupted training continues from it to the same weights.
+        callback: called with a ``TrainingProgress`` after every step; by default, a terminal shows a bar.
+        options: options of the method's constructor and of ``Training``.
 
     Returns:
-        The fitted model, in eval mode; ``model.card`` says how it came about.
+        The fitted model, in eval mode; ``model.card`` records how it was fitted.
 
     Example:
         >>> import fewnode
