@@ -1,1 +1,1 @@
-"""A user's own graph: learn from its labelled classes, name new ones by example, predict every node."""
+"""A classifier for a user's own graph: learn its labelled classes, define new ones by examples, predict every node."""

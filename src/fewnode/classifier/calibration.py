@@ -1,6 +1,7 @@
-"""Closed-set classification: a method scores the nodes, a temperature makes probabilities of the scores.
+"""Closed-set classification: a method scores the nodes, and a temperature converts scores to probabilities.
 
-After Guo, Pleiss, Sun, Weinberger: On Calibration of Modern Neural Networks. ICML 2017."""
+After Guo, Pleiss, Sun, Weinberger: On Calibration of Modern Neural Networks. ICML 2017.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,9 +21,9 @@ from ..training import evaluate as inference
 
 @dataclass(frozen=True)
 class Calibration:
-    """``softmax(scores / temperature)``, and the ``accuracy`` on the tasks that the temperature was learned from.
+    """``softmax(scores / temperature)``, and the ``accuracy`` on the tasks from which the temperature was learned.
 
-    ``source`` is "validation", "examples" (each left out in turn: rough) or "none".
+    ``source`` is "validation", "examples" (each left out in turn, which is less accurate) or "none".
     """
 
     temperature: float = 1.0
@@ -34,7 +35,7 @@ class Calibration:
 
     @classmethod
     def of(cls, scores: Tensor, tasks: Tasks, source: str) -> "Calibration":
-        """Learned from the scores ``[T, M, N]`` of tasks."""
+        """Learn the temperature from the scores ``[T, M, N]`` of tasks."""
         assert tasks.query_y is not None
         s, y, shots = scores.double().cpu(), tasks.query_y.cpu(), float(tasks.shots().float().mean())
         accuracy = float((s.argmax(-1) == y).float().mean())
@@ -63,10 +64,10 @@ def _temperature(scores: Tensor, y: Tensor) -> float:
 
 
 def validation_tasks(y: Tensor, split: ClassSplit, shots: Sequence[int]) -> Tasks | None:
-    """100 tasks of validation classes that look like the user's: as many classes, the same ``shots`` for each.
+    """100 tasks of validation classes that resemble the user's: as many classes, with the same ``shots`` for each.
 
-    What the classes cannot give is reduced: ways to the number of classes, shots to what leaves queries. None if there
-    are no two validation classes.
+    Sizes that the classes do not allow are reduced: ways to the number of classes, shots so that queries remain. None
+    if there are fewer than two validation classes.
     """
     sampler = TaskSampler(y, split.validation)
     sizes = sorted((size for size in sampler.size.tolist() if size >= 2), reverse=True)
@@ -82,8 +83,10 @@ def validation_tasks(y: Tensor, split: ClassSplit, shots: Sequence[int]) -> Task
 
 
 def left_out_tasks(nodes: Tensor, y: Tensor, n_way: int) -> Tasks | None:
-    """Each of the examples ``nodes [S]`` whose class ``y [S]`` has others, to be told from the remaining ones; None if
-    no class has two."""
+    """Tasks in which each of the examples ``nodes [S]`` is classified by the others.
+
+    Only examples whose class ``y [S]`` has another one are used; None if no class has two.
+    """
     everyone = torch.arange(len(nodes), device=y.device)
     out = everyone[torch.bincount(y)[y] > 1]
     if not len(out):
@@ -94,9 +97,9 @@ def left_out_tasks(nodes: Tensor, y: Tensor, n_way: int) -> Tasks | None:
 
 @dataclass(frozen=True)
 class ClosedSetTask:
-    """New classes only, shown by ``examples``: a method scores the nodes, a calibration makes probabilities of that.
+    """New classes only, defined by ``examples``: a method scores the nodes, and a calibration gives probabilities.
 
-    ``state`` is what the method made of the graph in its one pass over it. ``kinds`` is None: all classes are new.
+    ``state`` is the method's embedding of the graph. ``kinds`` is None: all classes are new.
     """
 
     model: Method
@@ -107,7 +110,7 @@ class ClosedSetTask:
     kinds: None = None
 
     def calibrated(self, split: ClassSplit) -> "ClosedSetTask":
-        """Calibrated on validation tasks like the user's; else by the examples themselves, if any class has two."""
+        """The task, calibrated on validation tasks like the user's; otherwise on the examples, if any class has two."""
         shots = [len(nodes) for nodes in self.examples.values()]
         tasks, source = validation_tasks(self.graph.y, split, shots), "validation"
         if tasks is None:

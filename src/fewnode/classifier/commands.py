@@ -1,4 +1,4 @@
-"""From the folder of a saved model to tables of predictions, and to its accuracy."""
+"""The work of commands: from the folder of a saved model to tables of predictions, and to its accuracy."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -19,8 +19,10 @@ Say = Callable[[str], None]  # told in a line what is being done
 
 
 def load_attached(folder: PathLike, *, say: Say = lambda _: None, **where: Any) -> FewShotClassifier:
-    """The classifier in ``folder``, on its graph or on the one in other files (``edges``, ``nodes``, ``features``);
-    ``memory`` bounds the work on a store."""
+    """The classifier in ``folder``, with its graph or with one in other files (``edges``, ``nodes``, ``features``).
+
+    ``memory`` limits the work on a store.
+    """
     say(f"Loading the model in {folder} ...")
     classifier = FewShotClassifier.load(folder, **where)
     if classifier.graph is None:
@@ -30,8 +32,11 @@ def load_attached(folder: PathLike, *, say: Say = lambda _: None, **where: Any) 
 
 @dataclass(frozen=True)
 class PredictedTables:
-    """What ``predict_tables`` wrote: how many ``rows``, how many of each class, the node with the smallest margin, what
-    is to be expected (None for closed-set predictions); and the predictions ``found``, unless the graph is a store."""
+    """The result of ``predict_tables``.
+
+    It holds the number of ``rows``, the number of each class, the node with the smallest margin, the expected accuracy
+    (None for closed-set predictions), and the predictions ``found``, unless the graph is a store.
+    """
 
     rows: int
     counts: dict[str, int]
@@ -55,9 +60,12 @@ def predict_tables(
     raw_cells: bool = False,
     progress: NodeProgress | None = None,
 ) -> PredictedTables:
-    """Predict the nodes without a label, or ``nodes``, or the nodes of the table ``new_nodes``, and write them to the
-    table ``out`` as they come: predictions on a store are not held in memory. ``progress`` is told how many nodes of
-    how many are done."""
+    """Predict nodes and write the predictions to the table ``out``.
+
+    The nodes are those without a label, or ``nodes``, or the nodes of the table ``new_nodes``. Rows are written as they
+    are computed, so predictions on a store are not held in memory. ``progress`` is called with the number of nodes that
+    are done and the number of all nodes.
+    """
     in_memory = classifier.graph is not None and not classifier.graph.space.on_disk
     if new_nodes is not None or new_edges is not None:
         parts: Iterable[Predictions] = [classifier.predict_proba(new_nodes=new_nodes, new_edges=new_edges)]
@@ -100,9 +108,12 @@ def evaluate_tables(
     n_tasks: int = 500,
     seed: int = 0,
 ) -> tuple[Evaluation | None, dict[str, Any]]:
-    """The accuracy of a user's model on tasks of its own graph. The classes of the tasks are those it neither learned
-    from nor was selected on, if two of them have enough labels, else its validation classes; without any the accuracy
-    is None. The second value says which they are, and what the simulations of open-set classification achieved."""
+    """The accuracy of a user's model on tasks of its own graph.
+
+    The classes of the tasks are those on which the model was neither trained nor selected, if two of them have enough
+    labels, and otherwise its validation classes. Without any, the accuracy is None. The second value says which classes
+    were used, and gives the results of the simulations of open-set classification.
+    """
     classifier = load_attached(folder)
     model, graph, known = classifier.model, classifier.graph, classifier.known
     assert model is not None and graph is not None

@@ -30,8 +30,11 @@ from .inputs import Files, class_name, graph_of, name_index
 
 @dataclass(frozen=True)
 class Shift:
-    """How the distribution of a column changed: its population stability index (``psi``; above 0.25 is usually called a
-    shift), and whether that is more than chance, at a level of 0.001 for all columns together."""
+    """How the distribution of a column changed.
+
+    ``psi`` is its population stability index; a value above 0.25 is usually called a shift. ``beyond_chance`` says
+    whether the change exceeds chance, at a level of 0.001 for all columns together.
+    """
 
     name: str
     psi: float
@@ -40,15 +43,15 @@ class Shift:
 
 @dataclass(frozen=True)
 class Drift:
-    """What differs between ``n_before`` nodes of the fitted graph and ``n_after`` new ones.
+    """The differences between ``n_before`` nodes of the fitted graph and ``n_after`` new ones.
 
     Args:
-        auc, interval: how well a regression on the description of a node and its squares tells new nodes from old ones,
-            out of fold (0.5: not at all), and the 95 % interval.
+        auc, interval: the out-of-fold AUC of a regression that distinguishes new nodes from old ones by their
+            description and its squares (0.5 means no difference), and its 95 % interval.
         columns: the shift of each feature column, largest first.
-        degrees: their means before and after.
+        degrees: the mean degrees before and after.
         classes: the share of each class among the predictions before and after.
-        reasons: what is taken for drift, in words.
+        reasons: the differences that count as drift, in words.
     """
 
     n_before: int
@@ -69,8 +72,10 @@ class Drift:
 
 
 def drift_tables(folder: PathLike, edges: Files, nodes: Files, *, say: Say = lambda _: None, seed: int = 0) -> Drift:
-    """Compare the nodes of new tables with those that the model in ``folder`` was fitted on. New edges may lead to
-    nodes of the fitted graph that the new table of nodes does not list."""
+    """Compare the nodes of new tables with those on which the model in ``folder`` was fitted.
+
+    New edges may lead to nodes of the fitted graph that are not in the new table of nodes.
+    """
     classifier = load_attached(folder, say=say)
     before, schema, source = classifier.graph, classifier.schema, classifier.source
     assert before is not None and schema is not None
@@ -97,8 +102,10 @@ def drift_tables(folder: PathLike, edges: Files, nodes: Files, *, say: Say = lam
 def measure_drift(
     before: Graph, after: Graph, nodes: np.ndarray | None = None, *, sample: int = 10_000, seed: int = 0
 ) -> Drift:
-    """Compare ``nodes`` of a graph, by default all, with the graph ``before``, which has the same feature columns; at
-    most ``sample`` nodes of each. Nodes that only the edges of a graph name are not compared."""
+    """Compare ``nodes`` of a graph, by default all, with the graph ``before``, which has the same feature columns.
+
+    At most ``sample`` nodes of each graph are compared. Nodes that occur only in edges are left out.
+    """
     random = np.random.default_rng(seed)
     graphs = before, after
     listed, all_new = (graph.listed.nonzero().flatten().cpu().numpy() for graph in graphs)
@@ -164,7 +171,7 @@ def _described(graphs: Sequence[Graph], picked: Sequence[np.ndarray], seed: int)
 
 
 def auc_interval(low: np.ndarray, high: np.ndarray) -> tuple[float, tuple[float, float]]:
-    """The chance that a score of ``high`` exceeds one of ``low``, and its 95 % interval (DeLong et al. 1988)."""
+    """The probability that a score of ``high`` exceeds one of ``low``, and its 95 % interval (DeLong et al. 1988)."""
     n, m = len(low), len(high)
     ranks = rankdata(np.concatenate([low, high]))
     below = (ranks[n:] - rankdata(high)) / n  # of each of high: the share of low that is below it

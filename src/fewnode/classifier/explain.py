@@ -1,4 +1,4 @@
-"""Why a node gets its class: every influence is the change of the probabilities without an edge, example or column."""
+"""Explanations: the influence of an edge, example or column is the change of the probabilities without it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -21,9 +21,12 @@ from .open_set import MEANING, OpenSetModel, OpenSetTask, meaning_columns
 
 @dataclass(frozen=True)
 class Example:
-    """An example of a class (of a known one: a labelled node): how alike it is, from -1 to 1, and its influence: by how
-    much the margin would shrink without it (None where it was not computed: the only example of its class, a labelled
-    node of a known class). ``evidence`` is the same in log odds, which still tell where probabilities are near 1."""
+    """An example of a class, or a labelled node of a known class.
+
+    ``similarity`` to the explained node lies between -1 and 1. ``influence`` is the decrease of the margin without the
+    example; None if it was not computed (for the only example of a class, and for labelled nodes of a known class).
+    ``evidence`` is the same in log odds, which still differ if probabilities are near 1.
+    """
 
     node: str
     label: str
@@ -35,9 +38,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A neighbour: the label it has (``labelled``) or would get itself, its weight (share of the similarity of all
-    neighbours), and its influence: by how much the margin would shrink without the edge (None where it was not
-    computed); ``evidence`` is the same in log odds."""
+    """A neighbour of the explained node.
+
+    It has a label (``labelled``) or a predicted one, and a weight: its share of the similarity of all neighbours.
+    ``influence`` is the decrease of the margin without the edge (None if it was not computed), and ``evidence`` the
+    same in log odds.
+    """
 
     node: str
     label: str
@@ -50,10 +56,12 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Column:
-    """A word or column of the features, or a word of the node's text as a text encoder reads it ("... (meaning)": what
-    would change without it), of which the node and what is around it have ``more`` (or less) than average:
-    by how much the margin, and the log odds, would shrink if they had just the average. ``own`` are the log odds that
-    the node's own features alone make. Negative: it speaks against the class."""
+    """A feature column or word of which the node and its surroundings have ``more`` (or less) than average.
+
+    A word "... (meaning)" is a word of the node's text as a text encoder reads it. The influence is the decrease of the
+    margin, and the evidence that of the log odds, if the value were average; negative values count against the class.
+    ``own`` is the part of the log odds that comes from the node's own features alone.
+    """
 
     name: str
     more: bool
@@ -64,8 +72,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Change:
-    """What would change the answer: without these ``edges`` (given by the neighbours), ``examples`` or ``columns`` the
-    node would get another label."""
+    """A change after which the node would get another label: without these ``edges`` (given by the neighbours),
+    ``examples`` or ``columns``."""
 
     what: str
     without: tuple[str, ...]
@@ -75,11 +83,12 @@ class Change:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """``probabilities`` of all classes, ``margins`` of the chosen one over each other, nearest examples, neighbours.
+    """The explanation of the prediction of a node.
 
-    In open-set classification also the ``kind`` of the label (known, new, other), the ``columns`` that speak for it and
-    against, and the ``changes`` of the answer that were found, with how much was ``tried``. ``given`` is the label that
-    the node has already.
+    ``probabilities`` are those of all classes, and ``margins`` those of the predicted class over each other class;
+    nearest examples and neighbours follow. In open-set classification there are also the ``kind`` of the label (known,
+    new, other), the ``columns`` for and against it, and the ``changes`` that lead to another label, with how much was
+    ``tried``. ``given`` is the label that the node already has.
     """
 
     node: str
@@ -115,7 +124,7 @@ class Explanation:
 
 
 class Effect(NamedTuple):
-    """By how much the margin and the log odds shrink without something, and what is predicted then."""
+    """The decrease of the margin and the log odds without something, and the prediction then."""
 
     influence: float
     evidence: float
@@ -129,11 +138,10 @@ def _told(effect: Effect | None) -> tuple[float | None, float | None]:
 
 
 class Explainer:
-    """Explains the prediction of one ``node`` in a task; subclasses say how alike nodes are, and what the probabilities
-    are without some edges.
+    """Explains the prediction of one ``node`` in a task.
 
-    The margin is that of the chosen class over the runner-up. Up to ``together`` things are taken away at once to find
-    what would change the prediction.
+    Subclasses define the similarity of nodes, and the probabilities without some edges. The margin is that of the
+    predicted class over the runner-up. Up to ``together`` items are removed at once to find a change of the prediction.
     """
 
     together = 5
@@ -146,7 +154,7 @@ class Explainer:
         self.best, self.second = self.p.topk(2).indices.tolist()
 
     def similarity(self, nodes: Tensor) -> Tensor:
-        """How alike ``nodes [B]`` are to the node, from -1 to 1."""
+        """The similarity of ``nodes [B]`` to the node, from -1 to 1."""
         raise NotImplementedError
 
     def without_edges(self, cuts: Sequence[Sequence[int]]) -> Tensor:
@@ -154,8 +162,8 @@ class Explainer:
         raise NotImplementedError
 
     def without_examples(self, parts: Sequence[Sequence[int]]) -> Tensor:
-        """Probabilities ``[parts, classes]`` of the node without the examples in each part; a class keeps at least
-        one."""
+        """Probabilities ``[parts, classes]`` of the node without the examples in each part; a class keeps at least one
+        example."""
         found = []
         for part in parts:
             gone = torch.tensor(part, device=self.at.device)
@@ -165,11 +173,11 @@ class Explainer:
         return torch.cat(found)
 
     def members(self, name: str) -> Tensor:
-        """The nodes that show a class: its examples."""
+        """The examples of a class."""
         return self.examples[name]
 
     def explain(self, n_neighbours: int = 5) -> Explanation:
-        """Explain the node; the edges to its ``n_neighbours`` most similar neighbours are tried without."""
+        """Explain the node. The edges to its ``n_neighbours`` most similar neighbours are removed in turn."""
         order = self.p.argsort(descending=True).tolist()
         around, weight = self._around()
         tried = around[:n_neighbours].tolist()

@@ -1,4 +1,4 @@
-"""What a user gives: tables or a graph in any form, the classes to learn from, and examples of new classes."""
+"""The user's input: tables or a graph in any form, the classes to learn from, and examples of new classes."""
 
 import os
 import re
@@ -34,11 +34,11 @@ Examples = Mapping[str, Iterable[Any]]
 
 @dataclass(frozen=True)
 class TableSource:
-    """The tables of a graph (paths, or tables in memory) and what their columns are, as ``tables.read_graph`` takes
-    them.
+    """The tables of a graph (paths, or tables in memory) and the use of their columns, as arguments of
+    ``tables.read_graph``.
 
-    ``options`` are its other options. ``encoder`` is what ``infer`` fitted to the columns, ``roles`` and ``notes`` say
-    what it found; ``table`` is the table of nodes, or the copy of it that a model keeps.
+    ``options`` are its other options. ``encoder`` is what ``infer`` fitted to the columns; ``roles`` and ``notes``
+    describe what it found. ``table`` is the table of nodes, or the copy of it that a model keeps.
     """
 
     edges: Names = None
@@ -73,9 +73,9 @@ class TableSource:
         return isinstance(self.edges, str) and is_store(self.edges)
 
     def infer(self, memory: int | None = None) -> tuple[Graph, "TableSource"]:
-        """The graph in the tables, and the source with all that was learned of them.
+        """The graph in the tables, and the source with everything that was learned from them.
 
-        A store stays on disk: ``memory`` bounds what the work on it takes.
+        A store stays on disk; ``memory`` limits the work on it.
         """
         if self.stored:
             if self.nodes or self.features or self.labels:
@@ -95,12 +95,14 @@ class TableSource:
         return Graph.from_edges(**canonical(found.arguments)), replace(self, **learned)
 
     def kept(self) -> "TableSource":
-        """What a model keeps of it: not where the tables were, unless they are a store."""
+        """The part that a saved model keeps: all but the paths of the tables, unless they are a store."""
         return replace(self, edges=self.edges if self.stored else None, nodes=None, labels=None, table=None)
 
     def node_columns(self, names: Sequence[str], columns: Collection[str] = ()) -> dict[str, list[str]]:
-        """The ``columns`` of the node table (by default all but the ids) as texts, in the order of ``names``; none
-        without a table."""
+        """The ``columns`` of the node table (by default all but the ids) as texts, in the order of ``names``.
+
+        The result is empty without a table.
+        """
         if self.table is None:
             return {}
         table, key = read_columns(self.table), self.columns["id_column"]
@@ -122,10 +124,10 @@ def _table(given: Any, what: str) -> Any:
 def graph_of(
     given: Any, edges: Any, nodes: Any, source: TableSource | None = None, *, columns: Any = None, **more: Any
 ) -> tuple[Graph, TableSource | None]:
-    """The graph in what was given to ``fit`` or ``attach``, and what was learned of its tables, if it was tables.
+    """The graph given to ``fit`` or ``attach``, and the source of its tables, if it was given as tables.
 
-    With the ``source`` of a fitted model, tables are read with the columns, words and categories it knows. ``more`` are
-    arrays, ``features``, and the memory for a store.
+    With the ``source`` of a fitted model, tables are read with the columns, words and categories that it knows.
+    ``more`` are arrays, ``features``, and the memory for a store.
     """
     known = {name: value for name, value in more.items() if value is not None}
     if (given is None) == (edges is None):
@@ -157,8 +159,11 @@ def _are_files(given: Any) -> bool:
 
 
 def canonical(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of ``Graph.from_edges`` that tables give, in an order that does not depend on that of rows and
-    columns nor on the names of classes: nodes by a hash of their names, classes by size, columns by name."""
+    """The arguments of ``Graph.from_edges`` for tables, in a canonical order.
+
+    The order does not depend on the order of rows and columns or on the names of classes: nodes are sorted by a hash of
+    their names, classes by size, columns by name.
+    """
     found = dict(arguments)
     names, x, columns = found["node_names"], found.get("x"), found.get("feature_names")
     if x is not None and columns is not None:
@@ -194,8 +199,8 @@ def canonical(arguments: dict[str, Any]) -> dict[str, Any]:
 def choose_split(graph: Graph, min_size: int) -> ClassSplit:
     """Base and validation classes among those with at least ``min_size`` labelled nodes.
 
-    In order of size, every third class is kept for validation (every second, if there are only four or five), so
-    that large and small ones are in both parts; fewer than four classes all become base.
+    In order of size, every third class is used for validation (every second, if there are only four or five), so both
+    parts have large and small classes. With fewer than four classes, all are base classes.
     """
     if min_size < 2:
         raise InputError(f"min_size is {min_size}; a class needs at least 2 nodes: an example and one to test on")
@@ -208,7 +213,7 @@ def choose_split(graph: Graph, min_size: int) -> ClassSplit:
 
 
 def class_sizes(graph: Graph) -> np.ndarray:
-    """Labelled nodes of each class, [classes]."""
+    """The number of labelled nodes of each class, [classes]."""
     return torch.bincount(graph.y[graph.y >= 0], minlength=graph.num_classes).cpu().numpy()
 
 
@@ -218,9 +223,9 @@ def class_name(graph: Graph, class_id: int) -> str:
 
 @dataclass(frozen=True)
 class KnownClasses:
-    """Names of the classes a model was trained on (base) and selected on (validation).
+    """Names of the classes on which a model was trained (base) and selected (validation).
 
-    Names, not numbers: a table that gains a class numbers all of them anew.
+    Names are stored instead of numbers, because the numbers change if a table gains a class.
     """
 
     base: tuple[str, ...] = ()
@@ -235,11 +240,11 @@ class KnownClasses:
         return {*self.base, *self.validation}
 
     def new(self, names: Iterable[Any], other: str) -> list[str]:
-        """Those of the names that are neither of a known class nor ``other``."""
+        """The names that are neither those of known classes nor ``other``."""
         return [name for name in map(str, names) if name not in self.names() and name != other]
 
     def split(self, graph: Graph) -> ClassSplit:
-        """The same classes as ids of ``graph``; those it has no labelled node of are left out."""
+        """The same classes as ids of ``graph``; classes without a labelled node are left out."""
         ids = {class_name(graph, c): c for c in np.flatnonzero(class_sizes(graph)).tolist()}
         base, validation = ([ids[name] for name in part if name in ids] for part in (self.base, self.validation))
         return ClassSplit(sorted(base), sorted(validation))
@@ -253,7 +258,7 @@ def node_name(graph: Graph, node: int) -> str:
 
 
 def node_title(graph: Graph, node: int) -> str:
-    """What people recognise a node by, in one line; "" if there is nothing."""
+    """The title of a node in one line; "" if there is none."""
     return " ".join(graph.node_titles[node].split()) if graph.node_titles else ""
 
 
@@ -265,7 +270,7 @@ def names_and_titles(graph: Graph, nodes: Tensor) -> tuple[list[str], list[str] 
 
 
 def natural_order(names: Iterable[str]) -> list[int]:
-    """Positions of the names in the order a reader expects: n2 before n10."""
+    """Positions of the names in natural order: n2 before n10."""
 
     def key(name: str) -> list[tuple[bool, int, str]]:
         parts = filter(None, re.split(r"([0-9]{1,18})", name))
@@ -276,13 +281,15 @@ def natural_order(names: Iterable[str]) -> list[int]:
 
 
 def sorted_by_name(graph: Graph, nodes: Tensor) -> Tensor:
-    """Nodes ``[B]`` in the natural order of their names; the order of the graph means nothing to a reader."""
+    """Nodes ``[B]`` in the natural order of their names."""
     return nodes[natural_order(node_name(graph, i) for i in nodes.tolist())]
 
 
 def find_nodes(graph: Graph, nodes: Any, where: str) -> Tensor:
-    """Numbers [B] of nodes given by their ids of any kind, as text or not, or by a mask. A tensor holds numbers of
-    nodes; so do whole numbers elsewhere, unless the ids of the graph are whole numbers themselves."""
+    """Numbers [B] of nodes given by ids of any type or by a mask.
+
+    A tensor holds numbers of nodes. Integers elsewhere are numbers of nodes, unless the ids of the graph are integers.
+    """
     if is_frame(nodes):  # the column that holds the ids
         columns = [read_columns(nodes, name=where).text(name) for name in nodes.columns]
         held = [values for values in columns if {*values} <= name_index(graph, values).keys()]
@@ -323,7 +330,7 @@ def _whole_ids(graph: Graph) -> bool:
 
 
 def unknown_node(graph: Graph, value: Any) -> str:
-    """That there is no such node, and which one may have been meant."""
+    """The error for an unknown node, with the most similar id."""
     if _is_whole(value) and not _whole_ids(graph):
         return f"there is no node {value!r}; ids are 0..{graph.num_nodes - 1}" + (
             ", names are text" if graph.node_names else ""
@@ -334,7 +341,7 @@ def unknown_node(graph: Graph, value: Any) -> str:
 
 
 def name_index(graph: Graph, wanted: Sequence[Any] = ()) -> dict[str, int]:
-    """The ids of the nodes that are ``wanted``, by name; of every node, where the names are in memory."""
+    """The numbers of the ``wanted`` nodes by name; of all nodes, if the names are in memory."""
     if isinstance(graph.node_names, StoredNames):
         texts = [str(value) for value in wanted]
         return graph.node_names.find([*texts, *map(unguarded, texts)])
@@ -353,14 +360,15 @@ def read_examples(
     known: Collection[str] = (),
     said: dict[str, str] | None = None,
 ) -> Examples:
-    """Examples ``{class: nodes}``, as they are or from a table of nodes and classes (a file or a DataFrame), whatever
-    its columns are called; from a series of classes whose index names the nodes, or of lists of nodes whose index names
-    the classes.
+    """Examples ``{class: nodes}``, given as such or in another form.
 
-    A table with further columns is taken for a table of nodes: its rows without a label, or with one of the ``known``
-    classes, are no examples. ``columns`` are those of the tables the model was fitted on; the column of ids is also
-    found by the names of the ``graph``'s nodes. What a third column called ``description`` says of each class goes to
-    ``said``; a row with a description needs no id.
+    Other forms are a table of nodes and classes (a file or a DataFrame) with any column names, a series of classes
+    whose index names the nodes, and a series of lists of nodes whose index names the classes.
+
+    A table with further columns is read as a table of nodes: its rows without a label, or with one of the ``known``
+    classes, are no examples. ``columns`` are those of the tables of the fit; the column of ids is also found by the
+    names of the nodes of ``graph``. Descriptions of classes in a third column ``description`` are added to ``said``; a
+    row with a description needs no id.
     """
     if isinstance(given, Mapping):
         return given
@@ -416,10 +424,10 @@ def resolve(
     other: str | None = None,
     described: Collection[str] = (),
 ) -> dict[str, Tensor]:
-    """The example nodes of every class, new classes first, after checks. Classes that are ``described`` need none.
+    """The example nodes of every class after checks, new classes first. Classes that are ``described`` need none.
 
-    In open-set classification, where nodes of no class are called ``other``, some may also be given for a known class,
-    or for none; in closed-set classification at least two new classes are needed, and known ones are refused.
+    In open-set classification, in which nodes of no class are called ``other``, known classes and ``other`` may have
+    examples. In closed-set classification at least two new classes are needed, and known classes are refused.
     """
     old = known.names() | {other}
     if wrong := [name for name in described if name in old]:
@@ -459,7 +467,7 @@ def resolve(
 
 
 def changed_examples(support: Mapping[str, Tensor], graph: Graph, add: Examples, remove: Examples) -> dict[str, Tensor]:
-    """The examples with some more, and without some."""
+    """The examples with some added and some removed."""
     found, none = dict(support), graph.y.new_empty(0)
     for name, nodes in remove.items():
         ids, there = find_nodes(graph, nodes, f"class {name!r}"), found.get(name, none)

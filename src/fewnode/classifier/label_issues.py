@@ -54,9 +54,9 @@ def held_out_probabilities(
 
 
 def label_doubt(probabilities: Tensor, y: Tensor, sure: float = 0.25) -> Tensor:
-    """How doubtful each label ``y [L]`` is, given held-out ``probabilities [L, C]``; from 0 to 1.
+    """The doubt about each label ``y [L]``, from 0 to 1, given held-out ``probabilities [L, C]``.
 
-    ``N`` is counted on the surest predictions of each class, a share ``sure`` of them.
+    ``N`` is counted on the most certain predictions of each class, a share ``sure`` of them.
     """
     n_classes = probabilities.shape[1]
     best, predicted = probabilities.max(1)
@@ -92,11 +92,11 @@ class LabelIssues(Rows):
     Args:
         nodes, names: their numbers and names.
         labels, suggested: the label of each, and the most probable other class.
-        doubt: ``[B]``, from 0 to 1, about the probability that the label is wrong.
+        doubt: ``[B]``, from 0 to 1, approximately the probability that the label is wrong.
         probabilities: ``[B, 2]``, of the label and of the suggested class, by a model that has not seen the label.
-        neighbours: ``[B, 3]``, how many neighbours have the label, the suggested class, and any label.
-        labelled: how many labels were judged.
-        titles: what people recognise the nodes by, if the graph has any.
+        neighbours: ``[B, 3]``, the numbers of neighbours with the label, with the suggested class, and with any label.
+        labelled: the number of labels that were examined.
+        titles: the titles of the nodes, if the graph has any.
     """
 
     nodes: Tensor
@@ -113,8 +113,10 @@ class LabelIssues(Rows):
     def of(
         cls, graph: Graph, y: Tensor, classes: Sequence[str], nodes: Tensor, probabilities: Tensor, top: int | None
     ) -> "LabelIssues":
-        """The ``top`` most doubtful labels ``y [N]``, by default those that are rather wrong than right, given held-out
-        ``probabilities [L, C]`` of the labelled ``nodes [L]``."""
+        """The ``top`` most doubtful labels ``y [N]``; by default those that are more likely wrong than right.
+
+        ``probabilities [L, C]`` are held-out probabilities of the labelled ``nodes [L]``.
+        """
         doubt, own = label_doubt(probabilities, y[nodes]), y[nodes][:, None]
         order = doubt.argsort(descending=True, stable=True)[: int((doubt > 0.5).sum()) if top is None else top]
         given, judged = probabilities.gather(1, own), len(nodes)

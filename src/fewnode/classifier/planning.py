@@ -1,4 +1,4 @@
-"""What a graph larger than memory needs: bytes of memory and on disk."""
+"""The memory and disk space that a graph larger than memory needs."""
 
 from pathlib import Path
 
@@ -7,15 +7,18 @@ from ..store import Space, default_memory
 
 
 def plan(nodes: int, edges: int, columns: int, *, classes: int = 40, memory: int | None = None) -> dict[str, int]:
-    """What fitting a graph in a store needs: bytes of memory (at least, and as given), blocks of columns that fit into
-    it, and bytes on disk (afterwards, and meanwhile).
+    """The memory and disk space needed to fit a graph in a store.
 
     Args:
-        nodes: of the graph.
-        edges: each counted once.
-        columns: of features.
-        classes: that are known.
-        memory: bytes that the work may take; half of what is free, if not given.
+        nodes: number of nodes.
+        edges: number of edges, each counted once.
+        columns: number of feature columns.
+        classes: number of known classes.
+        memory: bytes that the work may use; by default half of the free memory.
+
+    Returns:
+        Bytes of memory (the minimum, and as given), the number of blocks of columns, and bytes on disk
+        (afterwards, and meanwhile).
     """
     for name, value in {"nodes": nodes, "edges": edges, "columns": columns, "classes": classes}.items():
         if value < 1:

@@ -1,4 +1,4 @@
-"""What a prediction is: the probabilities of some nodes, and the tables that are made of them."""
+"""Predictions: the probabilities of nodes, and tables of them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,11 @@ OTHER, NONE_OF_THESE = "other", "none of these"  # a node of no class; the secon
 
 
 class Rows:
-    """Nodes with their ``names`` (ids, if they have none), ``titles`` if the graph has any, and a ``table`` of what is
-    said of them: its columns by name. Notebooks show the first rows, and cut long texts."""
+    """Nodes with their ``names`` (ids, or numbers if they have none), their ``titles`` if the graph has any, and a
+    ``table``.
+
+    The table holds columns by name. Notebooks show its first rows and shorten long texts.
+    """
 
     nodes: Tensor
     names: list[str]
@@ -36,7 +39,7 @@ class Rows:
         raise NotImplementedError
 
     def to_frame(self, *args: Any, **options: Any) -> Any:
-        """The ``table``, which takes the same arguments, as a pandas DataFrame with the ids as its index."""
+        """The ``table`` as a pandas DataFrame with the ids as its index. Takes the arguments of ``table``."""
         remedy = "pip install pandas; table() gives the same columns"
         with refused("a DataFrame needs pandas", ImportError, remedy=remedy):
             import pandas  # type: ignore[import-untyped,unused-ignore]
@@ -64,10 +67,10 @@ class Rows:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Predictions(Rows):
-    """``probabilities [B, N]`` of the ``classes`` for ``nodes [B]``, with their ``names`` (ids, if they have none) and
-    the ``titles`` that people recognise them by, if the graph has any.
+    """The ``probabilities [B, N]`` of the ``classes`` for ``nodes [B]``.
 
-    ``kinds`` says of each class whether it is known, new or other; None where only new classes were offered.
+    ``names`` are the ids of the nodes (or their numbers), and ``titles`` their titles, if the graph has any. ``kinds``
+    says for each class whether it is known, new or other; it is None in closed-set classification.
     """
 
     nodes: Tensor
@@ -79,7 +82,7 @@ class Predictions(Rows):
 
     @classmethod
     def concatenate(cls, parts: Sequence["Predictions"]) -> "Predictions":
-        """The rows of several predictions of the same classes, one after the other."""
+        """The rows of several predictions of the same classes, in this order."""
         names = [name for part in parts for name in part.names]
         nodes, rows = torch.cat([part.nodes for part in parts]), torch.cat([part.probabilities for part in parts])
         titles = None if parts[0].titles is None else [title for part in parts for title in part.titles or ()]
@@ -93,7 +96,10 @@ class Predictions(Rows):
         return np.asarray(self)[at]
 
     def accepted(self, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None) -> Tensor:
-        """Whether the best class of each node is as probable as ``threshold``, or as its own of ``thresholds``; [B]."""
+        """A mask [B] of the nodes whose highest probability reaches the threshold.
+
+        ``thresholds`` holds thresholds of single classes; ``threshold`` applies to the others.
+        """
         limits = torch.full((len(self.classes),), _probability("threshold", threshold))
         for name, limit in (thresholds or {}).items():
             if name not in self.classes:
@@ -103,7 +109,7 @@ class Predictions(Rows):
         return best >= limits[choice]
 
     def labels(self, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None) -> list[str]:
-        """The likeliest class of each node, or "unknown" where its probability is below the threshold."""
+        """The likeliest class of each node, or "unknown" if its probability is below the threshold."""
         sure, choice = self.accepted(threshold, thresholds).tolist(), self.probabilities.argmax(1).tolist()
         return [self.classes[c] if ok else UNKNOWN for c, ok in zip(choice, sure, strict=True)]
 
@@ -114,11 +120,10 @@ class Predictions(Rows):
         *,
         all_probabilities: bool = False,
     ) -> dict[str, Any]:
-        """Columns ``id, label, probability, runner_up, margin``; the margin is that over the runner-up.
+        """Columns ``id, label, probability, runner_up, margin``; the margin is the difference to the runner-up.
 
-        ``title`` follows the id if the graph has titles. Where known classes were offered too, ``kind`` says what the
-        label is: known, new, other, or unknown.
-        ``all_probabilities`` adds a column for each class, ``p(class)``.
+        ``title`` follows the id if the graph has titles. In open-set classification, ``kind`` says whether the label is
+        known, new, other or unknown. ``all_probabilities`` adds a column ``p(class)`` for each class.
         """
         best, choice = self.probabilities.max(1)
         second, runner_up = self.probabilities.scatter(1, choice[:, None], -1.0).max(1)  # another class also of equals
@@ -138,15 +143,17 @@ class Predictions(Rows):
         return found
 
     def counts(self, threshold: float = 0.0, thresholds: Mapping[str, float] | None = None) -> dict[str, int]:
-        """How many nodes each class gets, and how many are unknown."""
+        """The number of nodes of each class, and of unknown ones."""
         counted = Counter(self.labels(threshold, thresholds))
         return {name: counted[name] for name in (*self.classes, UNKNOWN)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Candidates(Rows):
-    """Nodes that may be of one new class, the likeliest first: ``nodes [B]``, their ``names``, ``titles`` (if the graph
-    has any) and ``probabilities``."""
+    """Nodes that may belong to a class, the likeliest first.
+
+    ``nodes [B]`` have ``names``, ``titles`` (if the graph has any) and ``probabilities`` of the class.
+    """
 
     label: str
     nodes: Tensor
@@ -155,14 +162,16 @@ class Candidates(Rows):
     titles: list[str] | None = None
 
     def expected(self, first: int) -> float:
-        """How many of the first so many are expected to be right."""
+        """The expected number of correct nodes among the ``first`` ones."""
         if not 1 <= first <= len(self):
             raise InputError(f"the first {first}; there are {len(self)} candidates")
         return float(self.probabilities[:first].sum())
 
     def table(self) -> dict[str, Any]:
-        """Columns ``rank, id, probability, expected``: the last is how many are expected to be right up to this row.
-        ``title`` follows the id if the graph has titles."""
+        """Columns ``rank, id, probability, expected``; the last is the expected number of correct nodes up to this row.
+
+        ``title`` follows the id if the graph has titles.
+        """
         return {
             "rank": np.arange(1, len(self) + 1),
             **self.ids(),
@@ -178,6 +187,6 @@ def _probability(what: str, value: float) -> float:
 
 
 def rounded(values: Tensor) -> np.ndarray:
-    """Values as a table shows them."""
+    """Values rounded for a table."""
     found: np.ndarray = values.double().numpy().round(6)
     return found

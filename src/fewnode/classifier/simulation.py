@@ -31,7 +31,7 @@ Figures = dict[str, list[float]]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure to expect and its 90 % interval; None where it is not defined."""
+    """An expected value and its 90 % interval; None if it is not defined."""
 
     value: float | None
     low: float | None
@@ -45,7 +45,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class ClassExpectation:
-    """Of a new class: the share of right ones among the nodes ``called`` so, the share of its ``members`` found."""
+    """The expectation for a new class: the precision of the nodes ``called`` so, and the recall of its ``members``."""
 
     precision: Estimate
     recall: Estimate
@@ -55,10 +55,11 @@ class ClassExpectation:
 
 @dataclass(frozen=True, repr=False)
 class Expectation:
-    """Of ``rows`` predictions: the share of ``right`` ones over all, and on nodes that are of a ``known`` class.
+    """The expectation for ``rows`` predictions: the share of ``right`` ones among all, and among nodes of a ``known``
+    class.
 
-    ``simulations`` is how many simulations with novel classes the intervals come from; 0 means that nothing was
-    measured.
+    ``simulations`` is the number of simulations with novel classes on which the intervals are based; 0 means that
+    nothing was measured.
     """
 
     rows: int

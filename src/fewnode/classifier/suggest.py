@@ -1,4 +1,4 @@
-"""Which nodes to label next: those that a label would teach most, the doubtful, the sure, the typical."""
+"""Which nodes to label next: those whose labels improve the model most, uncertain, certain or typical ones."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,8 +20,11 @@ SURE = 0.9  # probability from which a prediction counts as sure
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Suggestions(Rows):
-    """Nodes ``[n]`` to look at, the first one first. ``labels`` and ``probabilities`` are what is predicted of them, or
-    empty before there is anything to predict. ``by`` and ``label`` are what was asked for."""
+    """Nodes ``[n]`` to label next, in this order.
+
+    ``labels`` and ``probabilities`` are their predictions, or empty if nothing can be predicted yet. ``by`` and
+    ``label`` are the arguments of the call.
+    """
 
     by: str
     label: str | None
@@ -50,16 +53,16 @@ def suggest(
     told: Iterable[Any] = (),
     seed: int = 0,
 ) -> Suggestions:
-    """The ``n`` of ``nodes [B]`` that are worth a look next.
+    """The ``n`` of ``nodes [B]`` to label next.
 
     Args:
         graph: the graph, whose nodes have the coordinates ``x [N, d]``.
         x: these coordinates.
         nodes: the nodes to choose from.
-        found: what is predicted of them, None before there is anything to predict.
-        shots: how many examples each class has.
+        found: their predictions, None if nothing can be predicted yet.
+        shots: the number of examples of each class.
         n, by, label, told: as in ``FewShotClassifier.suggest``.
-        seed: that of "random".
+        seed: of the order for "random".
     """
     one_of("way to suggest", by, ("teach", "margin", "doubtful", "sure", "other", "typical", "random"))
     if n < 1:

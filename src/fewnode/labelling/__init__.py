@@ -1,1 +1,1 @@
-"""Teaching new classes by hand: a session of labels, a journal of it, and the page that serves it."""
+"""Labelling: a session of answers, its journal, and the page that shows it."""

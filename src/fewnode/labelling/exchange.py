@@ -1,4 +1,4 @@
-"""Answers as Label Studio (JSON), doccano and Argilla (JSON lines) write and read them."""
+"""Answers in the formats of Label Studio (JSON), doccano and Argilla (JSON lines)."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -16,10 +16,10 @@ FORMATS = ("label-studio.json", "doccano.jsonl", "argilla.jsonl")
 
 
 def write(form: str, answers: Mapping[str, Mapping[str, Answer]], about: Mapping[str, Mapping[str, str]]) -> bytes:
-    """The answers of people by node in one of the ``FORMATS``; ``about`` holds title, text and columns of the nodes to
-    write.
+    """Convert the answers of people by node to one of the ``FORMATS``.
 
-    doccano gets the class that people agree on, the others what everybody said.
+    ``about`` holds title, text and columns of the nodes. doccano gets the class that people agree on; the others get
+    the answer of each person.
     """
     records: list[dict[str, Any]] = []
     for node, shown in about.items():
@@ -45,8 +45,11 @@ def _annotation(who: str, answer: Answer) -> dict[str, Any]:
 
 
 def read(path: PathLike, graph: Graph) -> list[Step]:
-    """The answers in a file of any of these programs. A record names its node as ``node``, ``id`` or ``external_id``
-    (among its data, fields or metadata), or by a text that is the title of one node."""
+    """The answers in a file of any of these programs.
+
+    A record identifies its node by ``node``, ``id`` or ``external_id`` (in its data, fields or metadata), or by a text
+    that is the title of exactly one node.
+    """
     text = readable(path).read_text(encoding="utf-8-sig", errors="replace").strip()
     steps = []
     for place, record in enumerate(_records(path, text), 1):

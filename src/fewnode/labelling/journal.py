@@ -1,4 +1,4 @@
-"""Every step of a session as a line of a file, on the disk before it is answered: a kill loses nothing."""
+"""The journal of a session: every step is a line of a file, which is on disk before the step is answered."""
 
 import json
 import os
@@ -15,11 +15,11 @@ JOURNAL, LOCK = "labels.jsonl", "labels.lock"
 
 
 class Journal:
-    """The journal in a model's folder; while it is open, no other process can open it, unless ``read_only``.
+    """The journal in a model's folder. While it is open, no other process can open it, unless ``read_only``.
 
-    ``entries`` are the steps that were there, ``notes`` what had to be said about them. A journal that another process
-    has open is waited for, at most ``wait`` seconds. One that is read only is never changed: what is appended is lost;
-    so is what is appended without a ``folder``.
+    ``entries`` are the earlier steps, and ``notes`` are remarks about them. If another process has the journal open,
+    opening it waits at most ``wait`` seconds. A journal that is read only is never changed: appended steps are lost.
+    The same holds without a ``folder``.
     """
 
     def __init__(self, folder: Path | None, graph: str = "", *, read_only: bool = False, wait: float = 0.0) -> None:
@@ -40,12 +40,12 @@ class Journal:
         self.entries = [entry for entry in entries if "fewnode" not in entry]
 
     def append(self, entry: dict[str, Any], sync: bool = True) -> None:
-        """Write one line; when this returns it is on the disk, and if it fails nothing of it stays."""
+        """Write one line. It is on disk when this returns; after an error, no part of it remains."""
         if self._lock is not None:
             append_line(self.path, json.dumps(entry, allow_nan=False), sync)
 
     def announce(self, url: str | None) -> None:
-        """Write down where the session can be seen, for whoever tries to open it again."""
+        """Record the address of the session, for a process that tries to open it again."""
         if self._lock is not None:
             self._lock.seek(0)
             self._lock.truncate()

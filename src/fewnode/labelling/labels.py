@@ -21,11 +21,11 @@ _DIRECTIONS = "\u200c\u200d\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u206
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a person does, as the page sends it and the journal keeps it; ``do`` says which of the rest count.
+    """A step of a person, as the page sends it and the journal stores it; ``do`` defines which other fields are used.
 
-    Nodes are given by name, or in ``ids`` by number; ``asked`` is the question that the step answers, ``who`` gave it.
-    ``text`` is the comment on an answer, or the description of a class. An answer may be ``unsure``, or ``settle`` what
-    others disagree about.
+    Nodes are given by name, or in ``ids`` by number. ``asked`` is the question that the step answers, and ``who`` the
+    person. ``text`` is the comment on an answer, or the description of a class. An answer may be ``unsure``, or
+    ``settle`` a disagreement.
     """
 
     do: str = ""
@@ -51,7 +51,7 @@ MISSING = Step("none")  # stands for a step that no longer fits: undo must meet 
 
 
 class Answer(NamedTuple):
-    """What one person said of a node: its class or ``SKIPPED``, whether they were unsure, and a comment."""
+    """The answer of one person about a node: its class or ``SKIPPED``, whether the person was unsure, and a comment."""
 
     label: str
     unsure: bool = False
@@ -64,11 +64,12 @@ Given = Mapping[tuple[str, str], Answer | None]  # by node and person; None take
 
 @dataclass(frozen=True)
 class Labels:
-    """New ``classes`` in the order they were named, what they are ``about``, and ``answers`` of people by node.
+    """New ``classes`` in the order of their definition, their descriptions ``about``, and ``answers`` of people by
+    node.
 
-    Nodes can also be given to the ``known`` classes and to ``other``, but not to known classes that are too ``small``
-    to be learned: ``fewnode predict`` would replace their labels by these examples. ``done`` are the steps that led
-    here from ``start`` (classes, what they are about, answers), ``undone`` those that can be done again.
+    Nodes can also be assigned to the ``known`` classes and to ``other``, but not to known classes that are too
+    ``small`` to be learned: ``fewnode predict`` would replace their labels by these examples. ``done`` are the steps
+    that led from ``start`` (classes, descriptions, answers) to this state, and ``undone`` those that can be repeated.
     """
 
     known: tuple[str, ...] = ()
@@ -82,11 +83,11 @@ class Labels:
     start: tuple[tuple[str, ...], Mapping[str, str], Answers] = ((), {}, {})
 
     def begun(self) -> "Labels":
-        """The same labels as a start: what was done before cannot be undone any more."""
+        """The same labels as a new start: earlier steps cannot be undone any more."""
         return replace(self, start=(self.classes, self.about, self.answers), done=(), undone=())
 
     def after(self, step: Step) -> "Labels":
-        """The labels after a step; a wrong one is refused with the reason."""
+        """The labels after a step. An invalid step is refused with the reason."""
         rest = tuple(one for one in self.undone if one.who != step.who)
         if step.do in ("undo", "redo"):
             turned = self.done if step.do == "undo" else self.undone
@@ -197,11 +198,11 @@ class Labels:
 
     @property
     def marks(self) -> dict[str, str | None]:
-        """The class of each node that somebody has answered about, ``SKIPPED``, or None where that is open."""
+        """The class of each node with an answer, ``SKIPPED``, or None if people disagree or are unsure."""
         return {node: agreed(people) for node, people in self.answers.items()}
 
     def examples(self) -> dict[str, list[str]]:
-        """The nodes of every class that has some: new ones in their order, then known ones, then other."""
+        """The nodes of every class with examples: new classes in their order, then known ones, then other."""
         found: dict[str, list[str]] = {name: [] for name in (*self.classes, *self.known, self.other)}
         for node, mark in self.marks.items():
             if mark:
@@ -209,7 +210,7 @@ class Labels:
         return {name: nodes for name, nodes in found.items() if nodes}
 
     def count_answers(self) -> int:
-        """The number of steps that gave nodes to a class."""
+        """The number of steps that assigned nodes to a class."""
         return sum(step.do == "label" for step in self.done)
 
 

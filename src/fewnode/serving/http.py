@@ -1,4 +1,4 @@
-"""The service over HTTP: its addresses, who may ask, how much, and ``serve``."""
+"""The service over HTTP: its addresses, access control, limits, and ``serve``."""
 
 import asyncio
 import ctypes
@@ -53,7 +53,7 @@ MESSAGES = {  # by the type of pydantic's error; its own words for the others
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may ask for: bytes of its body, nodes, and seconds until it is given up."""
+    """Limits of a request: bytes of its body, number of nodes, and seconds after which it is cancelled."""
 
     body: int = 8 << 20
     nodes: int = 10_000
@@ -61,7 +61,7 @@ class Limits:
 
 
 class Asked(BaseModel, extra="forbid"):
-    """The nodes to predict: some of the graph, by their ids, or new ones with their edges."""
+    """The nodes to predict: nodes of the graph, by their ids, or new nodes with their edges."""
 
     nodes: list[Text | int] = Field([], description="ids of nodes of the graph")
     new_nodes: list[dict[Text, Cell]] = Field([], description="rows with the columns of the node table: id, attributes")
@@ -73,8 +73,7 @@ class Asked(BaseModel, extra="forbid"):
 
 
 class NewClass(BaseModel, extra="forbid"):
-    """A class and the nodes that show it, or a sentence that describes it; the nodes of a class that is there are added
-    to it."""
+    """A class with its example nodes, or a sentence that describes it. Examples are added to an existing class."""
 
     name: Text = Field(min_length=1, max_length=200)
     examples: list[Text | int] = Field([], description="ids of nodes of the graph")
@@ -82,7 +81,7 @@ class NewClass(BaseModel, extra="forbid"):
 
 
 class Labels(BaseModel, extra="forbid"):
-    """Labels to learn beside those that were given before: nodes by class. One that the graph gives otherwise is
+    """Labels to learn in addition to those given before: nodes by class. A label of the graph that differs is
     corrected."""
 
     labels: dict[Text, list[Text | int]] = Field({}, description="ids of nodes of the graph, by class")
@@ -99,15 +98,15 @@ class Prediction(BaseModel):
 
 
 class Answer(BaseModel):
-    """The predictions in the order of the request, and the version of the ``model`` that made them."""
+    """The predictions in the order of the request, and the version of the ``model`` that computed them."""
 
     model: str
     predictions: list[Prediction]
 
 
 class ClassRow(BaseModel):
-    """A class: known, new or other; its examples, how many labels it has in the graph, and how many nodes are predicted
-    so, or surely so."""
+    """A class: known, new or other; its examples, its number of labels in the graph, and the numbers of nodes that are
+    predicted as this class, and predicted with certainty."""
 
     name: str
     kind: str
@@ -123,8 +122,11 @@ class Classes(BaseModel):
 
 
 class Grown(BaseModel):
-    """How many nodes have a label now, and how many another one; the classes that have become known, and those that
-    have too few labels yet, with their numbers of labels; and the version of the ``model``."""
+    """The result of learning labels.
+
+    It holds the numbers of nodes with a first label and with another label, the classes that became known and those
+    that still have too few labels, each with its number of labels, and the version of the ``model``.
+    """
 
     model: str
     added: int
@@ -134,7 +136,7 @@ class Grown(BaseModel):
 
 
 class Found(BaseModel):
-    """The nodes without a label that are likeliest of a class, with their probabilities of it."""
+    """The unlabelled nodes that most likely belong to a class, with their probabilities."""
 
     model: str
     label: str
@@ -142,13 +144,13 @@ class Found(BaseModel):
 
 
 class Problem(BaseModel):
-    """What is wrong, and what would be right."""
+    """An error: what is wrong, and what would be right."""
 
     error: str
 
 
 def application(service: Service, limits: Limits, token: str | None = None) -> ASGIApp:
-    """The addresses of a service, behind its guard."""
+    """The addresses of a service, with access control."""
     count = Metrics()
 
     @asynccontextmanager
@@ -270,7 +272,7 @@ def _misshapen(request: Request, error: Any) -> Response:
 
 
 class Metrics:
-    """Counts and times of requests; of all workers, where there are several."""
+    """Counts and times of requests, summed over all workers."""
 
     def __init__(self) -> None:
         registry = CollectorRegistry()
@@ -340,16 +342,16 @@ def serve(
     limits: Limits | None = None,
     say: Say = lambda _: None,
 ) -> None:
-    """Answer requests about the model in ``folder`` until it is stopped (Ctrl-C, or SIGTERM).
+    """Serve the model in ``folder`` over HTTP until the process is stopped (Ctrl-C, or SIGTERM).
 
     Args:
-        folder: what ``fit`` wrote. A model that replaces it is served as soon as it is loaded.
+        folder: a folder that ``fit`` wrote. If a new model replaces it, the new one is loaded and served.
         host: the address to listen on; any other than this machine's own needs a ``token_file``.
-        port: 0 takes a free one.
-        token_file: a file with the token that every request must bring.
-        workers: processes that answer; they share the arrays of the model.
-        limits: of single requests.
-        say: told in a line what is being done, and the address.
+        port: the port; 0 for any free one.
+        token_file: a file with the token that every request must contain.
+        workers: number of processes; they share the arrays of the model.
+        limits: limits of a single request.
+        say: called with a line about what is being done, and with the address.
     """
     if not is_loopback(host) and token_file is None:
         raise InputError(

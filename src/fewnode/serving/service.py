@@ -1,4 +1,4 @@
-"""What a service answers: the classifier in a folder, adapted to the classes in its journal; both may be replaced."""
+"""The service behind the addresses: the classifier in a folder, adapted to the classes in its journal."""
 
 import copy
 import threading
@@ -18,8 +18,10 @@ from ..labelling.session import LabelSession, grow_folder
 
 @dataclass(frozen=True)
 class Served:
-    """What answers until it is replaced: never changed itself. ``model`` names the version of the folder, ``mark`` the
-    state of the journal."""
+    """The state that answers requests; it is replaced and never changed.
+
+    ``model`` names the version of the folder, ``mark`` the state of the journal.
+    """
 
     session: LabelSession
     model: str
@@ -36,7 +38,7 @@ class Service:
     """The model in ``folder`` and the classes that were added to it.
 
     Other processes may serve the same folder, label in it, or replace it: ``current`` follows the journal, ``watch``
-    the model. ``say`` is told what happens.
+    the model. ``say`` is called with a line about each event.
     """
 
     def __init__(self, folder: PathLike, say: Say = lambda _: None) -> None:
@@ -46,8 +48,7 @@ class Service:
         self._lock, self._growing, self._loading = threading.Lock(), threading.Lock(), threading.Lock()
 
     def load(self) -> bool:
-        """Load the model that is in the folder now, unless it is served already; until that is done, the one before
-        answers."""
+        """Load the model in the folder, unless it is already served. Until it is loaded, the previous model answers."""
         with self._loading:
             model = self._model()
             if self.served is not None and self.served.model == model:
@@ -66,7 +67,7 @@ class Service:
         return True
 
     def watch(self, stop: threading.Event, seconds: float = 1.0) -> None:
-        """Load the model, and again whenever the folder holds another one; one that cannot be loaded is left alone."""
+        """Load the model whenever the folder holds another one. A model that cannot be loaded is ignored."""
         failed = None
         while not stop.is_set():
             there = self._model()
@@ -82,7 +83,7 @@ class Service:
             stop.wait(seconds)
 
     def current(self) -> Served:
-        """The model with all classes that are in the journal now."""
+        """The model with all classes that are now in the journal."""
         if (served := self.served) is None:
             raise NotReady("the model is being loaded")
         if served.mark != self._mark():
@@ -93,7 +94,7 @@ class Service:
         return served
 
     def change(self, *steps: dict[str, Any]) -> Served:
-        """Do steps of labelling; they are in the journal before this returns."""
+        """Do labelling steps; they are in the journal when this returns."""
         with self._lock:
             if self.served is None:
                 raise NotReady("the model is being loaded")
@@ -104,7 +105,7 @@ class Service:
             return self.served
 
     def add(self, name: str, examples: list[str], description: str = "") -> Served:
-        """Define a class by examples, a description or both; or add them to a class."""
+        """Define a class by examples, a description or both, or add examples to an existing class."""
         session = self.current().session
         if description:
             session.classifier.encode_texts([description])  # refuses before anything is kept
@@ -115,8 +116,10 @@ class Service:
         return self.change(*steps)
 
     def grow(self, labels: Mapping[str, list[str]]) -> Growth:
-        """Learn ``labels``, and all that were given before, for good: classes with enough of them become known. They
-        are in the journal before the work begins; when this returns, the grown model is served."""
+        """Learn ``labels``, and all that were given before, permanently: classes with enough labels become known.
+
+        The labels are in the journal before the work begins. When this returns, the new model is served.
+        """
         if not self._growing.acquire(blocking=False):
             raise InputError("the model is growing already; ask again when it has")
         try:
@@ -152,6 +155,6 @@ class Service:
 
 
 class NotReady(InputError):
-    """There is no model yet."""
+    """No model is loaded yet."""
 
     status = 503
