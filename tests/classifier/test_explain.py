@@ -355,5 +355,5 @@ def test_a_loaded_model_explains_as_before(adapted, tmp_path):
 def test_wrong_nodes_and_numbers_are_refused_by_name(adapted):
     with pytest.raises(InputError, match=r"no node 'n7x0' in the graph; did you mean 'n70'"):
         adapted.explain("n7x0")
-    with pytest.raises(InputError, match="n_neighbours is -1"):
+    with pytest.raises(InputError, match="-1 neighbours: the number is 0 or more"):
         adapted.explain("n70", n_neighbours=-1)

@@ -783,7 +783,7 @@ class FewShotClassifier:
             The reasons for the predicted class, and changes that would lead to another class.
         """
         if n_neighbours < 0:
-            raise InputError(f"n_neighbours is {n_neighbours}; it is 0 or more")
+            raise InputError(f"{n_neighbours} neighbours: the number is 0 or more")
         graph, task = self._graph(), self._task()
         (at,) = find_nodes(graph, [node], "node to explain").tolist()
         if isinstance(task, OpenSetTask):

@@ -115,9 +115,9 @@ def measure_drift(
         raise InputError(f"{min(map(len, picked))} nodes are too few to compare; give at least 50")
     old, new = _described(graphs, picked, seed)
     n, m = len(old), len(new)
-    x, folds = np.concatenate([old, new]), StratifiedKFold(5, shuffle=True, random_state=seed)
-    told = LogisticRegression(C=0.1, max_iter=300), np.concatenate([x, x**2 / 20], 1), np.repeat([0, 1], [n, m])
-    scores = cross_val_predict(*told, cv=folds, method="decision_function")
+    x, is_new = np.concatenate([old, new]), np.repeat([0, 1], [n, m])
+    model, folds = LogisticRegression(C=0.1, max_iter=300), StratifiedKFold(5, shuffle=True, random_state=seed)
+    scores = cross_val_predict(model, np.hstack([x, x**2 / 20]), is_new, cv=folds, method="decision_function")
     auc, interval = auc_interval(scores[:n], scores[n:])
     columns = []
     if before.has_features and after.has_features:

@@ -144,11 +144,8 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, operator: Operator, dense: Tensor) -> Tensor:
         ctx.operator = operator
-        z = (
-            dense.detach().contiguous()
-            if operator.right is None
-            else dense.detach().clone(memory_format=torch.contiguous_format)
-        )
+        z = dense.detach()
+        z = z.contiguous() if operator.right is None else z.clone(memory_format=torch.contiguous_format)
         return operator.into(z, z.new_empty(operator.shape[0], z.shape[1]))
 
     @staticmethod

@@ -155,7 +155,7 @@ class TensorBoardLog:
     """
 
     def __init__(self, folder: PathLike) -> None:
-        with refused("writing for TensorBoard needs it", ImportError, remedy="pip install 'fewnode[log]'"):
+        with refused("a log for TensorBoard needs it installed", ImportError, remedy="pip install 'fewnode[log]'"):
             from torch.utils.tensorboard import SummaryWriter
         self.writer = SummaryWriter(str(folder))
 
