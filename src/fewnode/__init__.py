@@ -1,6 +1,6 @@
-"""Few-shot node classification on graphs: learn on classes with many labels, name a new one with a handful.
+"""Few-shot node classification on graphs: learn from classes with many labels, define new ones by a few examples.
 
-Names are loaded when first used, so that ``fewnode --help`` never waits for torch.
+Names are imported when they are first used, so that ``fewnode --help`` does not load torch.
 """
 
 import os
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# OpenMP's threads spin while they wait for each other; beside another busy program that makes everything many times
-# slower. Those that sleep at once wake up late, so they spin for some microseconds first. Both are read when torch
-# loads, and a user's own choice is kept.
+# OpenMP's threads spin while they wait for each other, which makes everything many times slower beside another busy
+# program. Threads that sleep at once wake up late, so they spin for some microseconds first. torch reads both variables
+# when it is loaded; values that the user has set are kept.
 if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
     os.environ["OMP_WAIT_POLICY"] = "passive"
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-# Large tensors on large pages: rows of neighbours are anywhere in them, and with small pages finding out where takes as
-# long as reading them.
+# Large tensors use large pages. Rows of neighbours are scattered over them, and with small pages the address lookup takes
+# as long as reading the rows.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 _MODULES = {

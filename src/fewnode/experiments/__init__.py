@@ -1,1 +1,1 @@
-"""Experiments: grids of runs, the plan of what is left to do, the engines that run it, and result rows."""
+"""Experiments: grids of runs, the plan of missing runs, the engines that do them, and result rows."""

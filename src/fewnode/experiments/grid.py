@@ -22,11 +22,11 @@ Scalar = bool | int | float | str | None
 
 @dataclass(frozen=True)
 class Run:
-    """One method with its options, trained on one data set from one seed and tested on tasks of one shape.
+    """One method with its options, trained on one data set with one seed and tested on tasks of one shape.
 
-    ``split`` is a JSON file with other classes than the data set's, ``pool`` a file of test tasks instead of drawn
-    ones, ``text_encoder`` reads texts beside their words. ``graph`` is the fingerprint of all files that the run names
-    (the graph, the split, the pool), which may be replaced; a data set of the catalog needs none.
+    ``split`` is a JSON file with other classes than those of the data set, ``pool`` a file of test tasks that replaces
+    drawn ones, and ``text_encoder`` reads texts beside their words. ``graph`` is the fingerprint of all files that the
+    run names (the graph, the split, the pool), because they may change; it is empty for a data set of the catalog.
     """
 
     dataset: str
@@ -44,17 +44,17 @@ class Run:
 
     @property
     def id(self) -> str:
-        """The same for equal runs, on every machine: the beginning of a hash of the settings."""
+        """The beginning of a hash of the settings: equal runs have the same id on every machine."""
         text = json.dumps(self.settings(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def settings(self) -> dict[str, Any]:
-        """The settings as a row keeps them; empty ones are left out."""
+        """The settings as stored in a row, without empty ones."""
         return {key: value for key, value in asdict(self).items() if value != ""}
 
     @property
     def source(self) -> tuple[str, ...]:
-        """What has to be read for it: runs with the same can share that."""
+        """The data that the run reads: runs with the same source can share them."""
         return (self.dataset, self.split, self.text_encoder, *((self.pool, self.setting) if self.pool else ()))
 
     @property
@@ -104,7 +104,7 @@ class Block(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid as it is written; ``where`` is named in errors."""
+    """A grid as written in its file; errors name ``where`` it is."""
 
     name: str
     description: str
@@ -114,7 +114,8 @@ class Grid:
     def runs(
         self, *, datasets: Sequence[str] = (), methods: Collection[str] = (), seeds: int | None = None
     ) -> list[Run]:
-        """All runs, those of a data set together. ``datasets`` replace the grid's, ``methods`` choose among its own."""
+        """All runs, ordered by data set. ``datasets`` replace those of the grid, ``methods`` select among its
+        methods."""
         with reading(self.where, "correct it"):
             blocks = [
                 msgspec.structs.replace(block, datasets=datasets or block.datasets, seeds=seeds or block.seeds)
@@ -134,12 +135,12 @@ class Grid:
 
 
 def grid_names() -> list[str]:
-    """The names of the grids that come with the package."""
+    """The names of the grids in the package."""
     return sorted(file.stem for file in GRIDS.glob("*.toml"))
 
 
 def load_grid(name: str) -> Grid:
-    """A grid by its name, or by the path of a TOML file."""
+    """A grid by its name, or from a TOML file."""
     if name.endswith(".toml"):
         path, where = Path(name), name
     else:

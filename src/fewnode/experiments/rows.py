@@ -1,4 +1,5 @@
-"""Result rows: one JSON line for each finished run, appended whole, never lost, checked and read without torch."""
+"""Result rows: one JSON line for each finished run. Rows are appended completely and checked, without importing
+torch."""
 
 import json
 import math
@@ -45,7 +46,7 @@ class Failed(_Header, tag="failed"):
 class Succeeded(_Header, tag="ok"):
     """A row of a run that was trained and tested. ``correct`` are counts per task, ``per_class`` [correct, of all].
 
-    Its parts must agree: a changed digit seldom keeps all of them in step.
+    Its parts must agree, so most changes of a digit are detected.
     """
 
     accuracy: Share
@@ -91,7 +92,8 @@ def append(path: str | os.PathLike[str], row: Row) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> list[Row]:
-    """The rows of a file, or of all ``*.jsonl`` files of a folder: one a run, a success if there is one."""
+    """The rows of a file, or of all ``*.jsonl`` files of a folder: one for each run, a successful one if there is
+    one."""
     place = Path(path)
     if not place.exists():
         raise InputError(f"there are no results at {place}; `fewnode run` writes them")
@@ -105,7 +107,7 @@ def read(path: str | os.PathLike[str]) -> list[Row]:
 
 
 def latest(rows: Iterable[Row]) -> list[Row]:
-    """One row for each run, in order of first appearance: a later one replaces an earlier, unless it only failed."""
+    """One row for each run, in order of first appearance. A later row replaces an earlier one, unless it failed."""
     kept: dict[str, Row] = {}
     for row in rows:
         old = kept.get(row["id"])
@@ -126,10 +128,10 @@ def _lines(file: Path) -> Iterator[Row]:
 
 
 class Claims:
-    """Which runs of a results file are being done, so that several processes do not do the same one.
+    """The runs of a results file that are in progress, so that several processes do not do the same run.
 
-    A claim is a lock on one byte of a file beside the results; the system drops it when its holder dies, however that
-    happens, so there is nothing to clean up.
+    A claim is a lock on one byte of a file beside the results. The system releases it when its holder ends for any
+    reason, so there is nothing to clean up.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -138,7 +140,7 @@ class Claims:
         self.handle = os.open(file.with_name(f".{file.name}.claims"), os.O_RDWR | os.O_CREAT, 0o666)
 
     def take(self, run_id: str) -> bool:
-        """Claim a run until ``close``; False if another process has it."""
+        """Claim a run until ``close``; False if another process has claimed it."""
         if fcntl is None:  # Windows: rows can be written by one process at a time
             return True
         offset = int(run_id[:15], 16)  # 60 bits: far apart for different runs

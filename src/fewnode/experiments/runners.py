@@ -30,7 +30,7 @@ from .worker import do, failure, file_fingerprint, open_run
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a grid: those to do, those already done, and those that are impossible, with the reason."""
+    """The runs of a grid: runs to do, runs already done, and impossible runs with the reason."""
 
     todo: list[Run]
     done: list[Run]
@@ -39,7 +39,7 @@ class Plan:
 
 
 def make_plan(runs: Iterable[Run], rows: Iterable[Row], sizes: "Sizes") -> Plan:
-    """Sort runs into done (a row without failure exists), possible and impossible.
+    """Sort runs into done (a successful row exists), possible and impossible.
 
     ``sizes(run)`` gives the node counts of its novel classes, or the reason why there are none.
     """
@@ -66,7 +66,7 @@ def make_plan(runs: Iterable[Run], rows: Iterable[Row], sizes: "Sizes") -> Plan:
 
 
 class Sizes:
-    """Sizes of the novel classes of runs' data sets, each looked up once; one that cannot be had is a reason.
+    """Sizes of the novel classes of the data sets of runs, each computed once; if there are none, the reason.
 
     ``files`` are the fingerprints of the files that runs name.
     """
@@ -88,7 +88,8 @@ class Sizes:
 
 
 class Durations:
-    """Mean seconds of earlier runs: of the same data and setting, else the same data, else the same method."""
+    """Mean seconds of earlier runs: of the same data and setting, otherwise the same data, otherwise the same
+    method."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.seen = defaultdict[tuple[Any, ...], list[float]](list)
@@ -105,7 +106,7 @@ def _likeness(method: str, dataset: str, n_way: int, k_shot: int, **_: Any) -> l
 
 
 class Session:
-    """The runs to do and the file their rows go to. Other sessions, in other processes, may share the file."""
+    """The runs to do and the file for their rows. Sessions in other processes may share the file."""
 
     def __init__(self, path: Path, todo: Iterable[Run]) -> None:
         self.path = path
@@ -116,8 +117,10 @@ class Session:
         self.done: list[Row] = []
 
     def conduct(self, engine: "Workers | Cluster") -> Iterator[tuple[Run, Row | None]]:
-        """Let the engine work through the queue. Every run comes out when it begins and, with its row, when it has
-        ended; the row is on disk by then."""
+        """Let the engine do the queued runs.
+
+        Every run is yielded when it begins, and again with its row when it has ended; the row is then on disk.
+        """
         waiting: dict[Future[Row], Run] = {}
         try:
             while True:
@@ -154,8 +157,10 @@ class Session:
 
 
 class Workers:
-    """Runs in ``jobs`` processes of this machine, each watched by a thread. A process that dies (out of memory, a
-    crash) fails its run, nothing else."""
+    """Runs in ``jobs`` processes of this machine, each watched by a thread.
+
+    If a process dies (out of memory, a crash), only its run fails.
+    """
 
     def __init__(self, jobs: int = 1, data_dir: str | None = None) -> None:
         self.jobs, self.data_dir, self.threads = jobs, data_dir, ThreadPoolExecutor(jobs)
@@ -163,7 +168,7 @@ class Workers:
         self.idle: list[tuple[Any, Connection]] = []
 
     def slots(self) -> int:
-        """How many runs it can take at a time."""
+        """The number of runs at a time."""
         return self.jobs
 
     def submit(self, run: Run) -> Future[Row]:
@@ -220,11 +225,10 @@ def _work(pipe: Connection, data_dir: str | None) -> None:
 
 
 class Cluster:
-    """Runs on the Ray cluster at ``address`` (None: a cluster of this machine alone). A run that is lost with its
-    machine is done again elsewhere.
+    """Runs on the Ray cluster at ``address`` (None: a cluster of this machine alone).
 
-    ``resources`` are those of one run: ``{"cpu": 1, "gpu": 0.5, "memory": 4e9}``. fewnode and the data must be on every
-    machine; rows come back to the caller.
+    If a machine fails, its run is repeated on another one. ``resources`` are those of one run: ``{"cpu": 1, "gpu": 0.5,
+    "memory": 4e9}``. Every machine needs fewnode and the data; rows are returned to the caller.
     """
 
     def __init__(
@@ -239,7 +243,7 @@ class Cluster:
         self.begun: list[Any] = []
 
     def slots(self) -> int:
-        """Two runs for each that the cluster can do at once: no machine waits for the next one."""
+        """Twice the number of runs that the cluster can do at once, so that no machine waits for the next one."""
         return 2 * max(1, int(self.ray.cluster_resources().get("CPU", 1) / max(self.cpus, 0.01)))
 
     def submit(self, run: Run) -> Future[Row]:

@@ -1,4 +1,4 @@
-"""Run one experiment after another in this process: load the data set, train, test, measure."""
+"""Run experiments in this process: load the data set, train, test, measure."""
 
 import hashlib
 import platform
@@ -29,7 +29,7 @@ from .rows import FORMAT, Row
 def open_run(run: Run, data_dir: str | None = None, **options: Any) -> tuple[Graph, ClassSplit, Tasks | None]:
     """The data set of a run, its classes and its test tasks, if they are in a file; ``options`` as in ``load_dataset``.
 
-    Classes of the test tasks that a method would be trained or selected on are refused.
+    Test tasks with classes on which the method would be trained or selected are refused.
     """
     texts = {"text_encoder": run.text_encoder} if run.text_encoder else {}
     graph, split = open_dataset(run.dataset, data_dir, **texts, **options)
@@ -47,15 +47,17 @@ def open_run(run: Run, data_dir: str | None = None, **options: Any) -> tuple[Gra
 
 
 class Bench:
-    """Runs experiments. The last data set stays loaded, with all that earlier runs computed from its structure and
-    features; the ``shared`` of a row lists these values, because its seconds do not include them."""
+    """Runs experiments. The last data set stays loaded, with the arrays computed from its structure and features.
+
+    The field ``shared`` of a row lists these arrays, because the seconds of the row do not include them.
+    """
 
     def __init__(self, data_dir: str | None = None) -> None:
         self.data_dir = data_dir
         self.loaded: dict[tuple[str, ...], tuple[Graph, ClassSplit, Tasks | None]] = {}  # at most one
 
     def do(self, run: Run) -> Row:
-        """The row of a run; a failure is a row too, with the reason."""
+        """The row of a run. A failed run also gives a row, with the reason."""
         started = time.perf_counter()
         reset_peak()
         try:
@@ -138,7 +140,7 @@ def processor() -> str:
 
 @cache
 def source() -> Row:
-    """The commit of fewnode's source, and whether it was changed since; None for a package that was installed."""
+    """The commit of fewnode's source, and whether files were changed since; None for an installed package."""
 
     def git(*words: str) -> str:
         folder = Path(__file__).parent
@@ -156,13 +158,13 @@ def failure(run: Run, reason: str, seconds: float = 0.0) -> Row:
 
 
 def reset_peak() -> None:
-    """Forget the process's peak memory, where the system can (Linux); elsewhere it is that of all runs so far."""
+    """Reset the peak memory of the process, if the system allows it (Linux); elsewhere the peak is that of all runs."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_memory() -> int:
-    """Bytes of memory this process has held at most since the last reset, the loaded data among them."""
+    """The peak memory of this process in bytes since the last reset, including the loaded data."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
@@ -174,8 +176,10 @@ def peak_memory() -> int:
 
 
 def file_fingerprint(run: Run, graph: Graph) -> str:
-    """Of the files that a run names: structure and features of the graph, then its labels and class names, the split
-    and the pool; a short text that others do not have. Empty if the run names none."""
+    """A short hash of the files that a run names; empty if it names none.
+
+    It covers structure and features of the graph, its labels and class names, the split and the pool.
+    """
     own = run.dataset.endswith(".npz")
     files = [Path(path).read_bytes() for path in (run.split, run.pool) if path]
     if not own and not files:

@@ -234,17 +234,17 @@ def read_graph(
     Args:
         edges: one row per edge, in one file or several.
         nodes: one row per node. Without it the nodes are those of the edges, then of ``features``.
-        features: features apart: a table with an id and numeric columns (or vectors); or an array [nodes, columns]
-            (.npy, .npz) or CSR parts (.npz) in the order of ``nodes``.
+        features: a separate file of features: a table with an id and numeric columns (or vectors); or an array
+            [nodes, columns] (.npy, .npz) or CSR parts (.npz) in the order of ``nodes``.
         knn: connect each node to this many most similar nodes; instead of ``edges``.
         directed: keep the direction of edges.
-        type_per_file: the edges of each file are a type of their own.
-        options: the following ones.
+        type_per_file: make the edges of each file a separate edge type.
+        options: the options below.
 
     Options:
         labels: a table of ids and labels, if these are not in ``nodes``.
-        strict: refuse edges to nodes that ``nodes`` lacks, which otherwise make these nodes.
-        multi_label: what cells such as ``a|b`` mean: "first", "none" (no label) or "one" (a class of that name).
+        strict: refuse edges to nodes that are not in ``nodes``; by default these nodes are added.
+        multi_label: the meaning of cells such as ``a|b``: "first", "none" (no label) or "one" (a class of that name).
         decimal: the decimal mark, if it is ambiguous.
         max_classes: refuse a column of labels with more distinct values (1000).
         encoder: the encoder of another table, to read this one in the same way.

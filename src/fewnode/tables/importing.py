@@ -33,8 +33,10 @@ def import_tables(
     progress: Progress = lambda what, part: None,
     **options: Any,
 ) -> Path:
-    """Convert tables to the store ``out``, which is written to a hidden folder beside it until it is complete. The next
-    import removes the folder of one that was killed.
+    """Convert tables to the store ``out``.
+
+    The store is written to a hidden folder beside ``out`` until it is complete. An import removes the hidden folder of
+    a previous import that was killed.
 
     Args:
         edges: the edge table: a file or a query.
@@ -44,7 +46,7 @@ def import_tables(
         typed: the edges have directions or types, which a store does not keep.
         memory: bytes that the program may use; by default half of the free memory.
         batch: rows of nodes that are encoded together.
-        progress: told what is being done, and which part of it is done.
+        progress: called with the name of a step and the part of it that is done.
         options: of ``read_graph``: columns, labels, multi_label, decimal, max_classes, text_encoder.
     """
     target, memory = Path(out), default_memory() if memory is None else memory
