@@ -16,8 +16,8 @@ __version__ = "0.1.0"
 if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
     os.environ["OMP_WAIT_POLICY"] = "passive"
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-# Large tensors use large pages. Rows of neighbours are scattered over them, and with small pages the address lookup takes
-# as long as reading the rows.
+# Large tensors use large pages. Rows of neighbours are scattered over them, and with small pages the address lookup
+# takes as long as reading the rows.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 _MODULES = {
