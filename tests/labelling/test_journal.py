@@ -17,10 +17,11 @@ def lines(folder):
 
 def test_what_was_written_is_read_again(tmp_path):
     journal = Journal(tmp_path, "g")
-    journal.append({"do": "class", "name": "木\u202e"})
+    entry = {"do": "class", "name": "木\u202e", "text": "half of a pair: \ud800"}
+    journal.append(entry)
     journal.close()
     again = Journal(tmp_path, "g")
-    assert again.entries == [{"do": "class", "name": "木\u202e"}] and again.notes == []
+    assert again.entries == [entry] and again.notes == []
     assert json.loads(lines(tmp_path)[0]) == {"fewnode": "labels", "format": 1, "graph": "g"}
     again.close()
     other = Journal(tmp_path, "another graph")

@@ -62,7 +62,7 @@ class Journal:
         found = []
         for number, line in enumerate(lines, 1):
             try:
-                found.append(msgspec.json.decode(line, type=dict[str, Any]))
+                found.append(msgspec.convert(json.loads(line), dict[str, Any]))
             except ValueError as error:
                 raise InputError(
                     f"{self.path}, line {number} is damaged: {line[:40]!r}. Repair or delete that line, or move the "
