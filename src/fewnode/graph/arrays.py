@@ -59,7 +59,7 @@ def checked(
     if values.ndim != len(shape) or any(size != there and isinstance(size, int) for size, there in sizes):
         raise InputError(f"{name} has shape {values.shape}; expected [{', '.join(map(str, shape))}]: {rule}")
     if values.size and values.dtype.kind not in kinds:
-        expected = "integers" if kinds == "iu" else "numbers"
+        expected = "numbers" if "f" in kinds else "integers"
         raise InputError(f"{name} has dtype {values.dtype}; expected {expected}: {rule}")
     wrong = np.argwhere(~((values >= bounds[0]) & (values <= bounds[1])))
     if len(wrong):
