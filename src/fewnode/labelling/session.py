@@ -1,4 +1,4 @@
-"""A labelling session: the labels given so far, the predictions they lead to, and what to ask next."""
+"""A labelling session: the labels given so far, the predictions with them, and the next questions."""
 
 import copy
 import threading
@@ -34,8 +34,11 @@ from .labels import MISSING, Labels, Step
 
 @dataclass(frozen=True)
 class Point:
-    """After so many ``answers``: the accuracy ``expected``, the share of ``sure`` nodes (of those without a label) and
-    the share whose class ``changed`` with the last step."""
+    """The state after a number of ``answers``.
+
+    ``expected`` is the expected accuracy, ``sure`` the share of unlabelled nodes with a certain prediction, and
+    ``changed`` the share of nodes whose class changed with the last step.
+    """
 
     answers: int
     expected: float
@@ -46,15 +49,16 @@ class Point:
 class LabelSession:
     """Labels given to nodes of the graph of a ``classifier``, and its predictions with them.
 
-    Classification is open-set if the graph has labels; else closed-set, as soon as two classes have examples.
+    Classification is open-set if the graph has labels. Otherwise it is closed-set and starts when two classes have
+    examples.
 
     Args:
-        classifier: fitted, with a graph attached.
-        journal: keeps every step before it counts; the steps in it are done again first.
-        steps: to start from, if there are none yet.
+        classifier: a fitted classifier with a graph.
+        journal: stores every step before it takes effect; the steps in it are repeated first.
+        steps: initial steps, if the journal has none.
         twice: the share of questions that two people are asked, so that their agreement can be measured.
 
-    ``notes`` says what had to be left out of the journal.
+    ``notes`` lists the steps of the journal that had to be left out.
 
     Example:
         >>> import fewnode
@@ -147,13 +151,13 @@ class LabelSession:
     # --- steps ------------------------------------------------------------------------------------------
 
     def do(self, *given: Mapping[str, Any] | Step) -> None:
-        """Do steps, all of them or none; they are in the journal before anything else happens.
+        """Do steps, all of them or none. They are written to the journal first.
 
         Steps are ``{"do": "class", "name"}``, ``{"do": "label", "nodes", "class"}``, ``{"do": "take", "nodes"}``,
-        ``{"do": "skip", "nodes"}``, ``{"do": "rename", "name", "to"}``, ``{"do": "merge", "name", "into"}``,
-        ``{"do": "remove", "name"}``, ``{"do": "describe", "name", "text"}``, ``{"do": "undo"}`` and ``{"do": "redo"}``;
-        nodes are given by name, ``who`` is the person. A label can be ``unsure``, have a comment ``text``, or
-        ``settle`` what others disagree about, or what the graph says; ``asked`` says which question it answers.
+        ``{"do": "skip", "nodes"}``, ``{"do": "rename", "name", "to"}``, ``{"do": "merge", "name", "into"}``, ``{"do":
+        "remove", "name"}``, ``{"do": "describe", "name", "text"}``, ``{"do": "undo"}`` and ``{"do": "redo"}``. Nodes
+        are given by name, and ``who`` is the person. A label can be ``unsure``, have a comment ``text``, or ``settle``
+        a disagreement between people or with the graph; ``asked`` names the question that it answers.
         """
         steps = [convert(one, Step, "the step") for one in given]
         with self.lock:
@@ -166,11 +170,11 @@ class LabelSession:
             self._learn()
 
     def undo(self) -> None:
-        """Take the last step back; as often as there are steps."""
+        """Undo the last step; further calls undo earlier steps."""
         self.do({"do": "undo"})
 
     def redo(self) -> None:
-        """Do the step again that was undone last."""
+        """Repeat the step that was undone last."""
         self.do({"do": "redo"})
 
     def _after(self, step: Step, labels: Labels) -> Labels:
@@ -188,23 +192,23 @@ class LabelSession:
     # --- what was said ----------------------------------------------------------------------------------
 
     def answered_nodes(self) -> dict[str, int]:
-        """The nodes of the graph that somebody answered about, by name."""
+        """The nodes with an answer, by name."""
         place = name_index(self.graph, list(self.labels.answers))
         return {node: place[node] for node in self.labels.answers if node in place}
 
     def examples(self) -> dict[str, list[str]]:
-        """The nodes of every class that has some, as ``adapt`` and a support table take them."""
+        """The nodes of every class with examples, in the form of ``adapt`` and of a support table."""
         with self.lock:
             kept = {name: self._unlabelled(nodes) for name, nodes in self.labels.examples().items()}
             return {name: nodes for name, nodes in kept.items() if nodes}
 
     def descriptions(self) -> dict[str, str]:
-        """What new classes are about, where a text encoder can compare that with the texts of the graph."""
+        """The descriptions of new classes, if a text encoder can compare them with the texts of the graph."""
         about = self.labels.about if self.described else {}
         return {name: about[name].strip() for name in self.labels.classes if about.get(name, "").strip()}
 
     def checked(self) -> dict[str, tuple[int, int]]:
-        """Of each class: how many answers to "sure" questions about it there were, and how many of these agreed."""
+        """For each class, the number of answers to "sure" questions about it, and the number of these that agreed."""
         found: dict[str, tuple[int, int]] = {}
         for step in self.labels.done:
             question, _, name = (step.asked or "").partition(" ")
@@ -214,7 +218,7 @@ class LabelSession:
         return found
 
     def labels_table(self) -> dict[str, list[str]]:
-        """The columns id and label of all labels: those of the graph, corrected and added to by the answers."""
+        """The columns id and label of all labels: those of the graph, with corrections and additions by the answers."""
         with self.lock:
             y, known = self.known_y, self.labels.known
             found = {node_name(self.graph, i): known[int(y[i])] for i in (y >= 0).nonzero().flatten().tolist()}
@@ -224,7 +228,7 @@ class LabelSession:
             return {"id": ids, "label": [found[node] for node in ids]}
 
     def support_table(self) -> dict[str, list[str]]:
-        """The columns id, label and, where there are any, description of a support table that leads to the same
+        """The columns id, label and (if there are any) description of a support table that gives the same
         predictions."""
         told = self.descriptions()
         rows = [("", name, text) for name, text in told.items()]
@@ -235,14 +239,17 @@ class LabelSession:
     # --- growing ----------------------------------------------------------------------------------------
 
     def answered(self) -> dict[str, list[str]]:
-        """The nodes of every class that people agree on, also of those that have another label in the graph."""
+        """The nodes of every class on which people agree, including nodes that have another label in the graph."""
         there, found = self.answered_nodes(), self.labels.examples()
         found.pop(self.labels.other, None)
         return {name: [node for node in nodes if node in there] for name, nodes in found.items()}
 
     def grow(self) -> Growth:
-        """Learn the answers for good: classes with enough of them become known, and corrected labels count. The model
-        is saved in its folder; what was done before cannot be undone any more."""
+        """Learn the answers permanently: classes with enough answers become known, and corrected labels replace the old
+        ones.
+
+        The model is saved in its folder. Earlier steps cannot be undone any more.
+        """
         with self.lock:
             labels, classifier = self.answered(), copy.copy(self.classifier)
         found = classifier.grow(labels, progress=None)  # takes long: nobody waits for it
@@ -335,14 +342,18 @@ class LabelSession:
         return gain < flat and sum(one.changed for one in late) / len(late) < flat
 
     def scores(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of every node: its class (a position in ``classes``; -1: none yet), confidence from 0 to 255, and whether it
-        is labelled: 0 no, 1 in the graph, 2 by hand."""
+        """The class, confidence and label of every node.
+
+        The class is a position in ``classes`` (-1: none yet), the confidence lies between 0 and 255, and the label is 0
+        for none, 1 for a label of the graph and 2 for an answer.
+        """
         with self.lock:
             confidence = (self.confidence * 255).round().to(torch.uint8)
             return self.choice.numpy(), confidence.numpy(), self.label.numpy()
 
     def counts(self) -> list[dict[str, Any]]:
-        """Every class with its kind, its examples, its labels in the graph, and how many nodes are predicted so."""
+        """Every class with its kind, its examples, its labels in the graph, and the number of nodes predicted as this
+        class."""
         with self.lock:
             called = (self.label == 0) & (self.choice >= 0) & self.graph.listed.cpu()  # as predict counts them
             chosen = {
@@ -358,7 +369,7 @@ class LabelSession:
             ]
 
     def predictions_table(self) -> dict[str, Any]:
-        """The columns that ``fewnode predict`` writes with that support table."""
+        """The columns that ``fewnode predict`` writes with the support table."""
         with self.lock:
             if self.found is None or not (self.examples() or self.descriptions()):
                 raise InputError("there is nothing to predict from yet: give a node to a class first")
@@ -376,7 +387,7 @@ class LabelSession:
         among: Tensor | None = None,
         told: Iterable[str] = (),
     ) -> Suggestions:
-        """The nodes worth a look next, as by ``FewShotClassifier.suggest``; skipped ones do not come again."""
+        """The nodes to label next, as in ``FewShotClassifier.suggest``; skipped nodes are left out."""
         with self.lock:
             free, found = self._free(among)
             done = self._unlabelled({*self.labels.answers, *told})
@@ -388,9 +399,9 @@ class LabelSession:
     def questions(
         self, n: int = 10, by: str = "teach", label: str | None = None, who: str = "", among: Tensor | None = None
     ) -> list[str]:
-        """The nodes to ask a person about next; nobody else is asked about them for ten minutes.
+        """The next nodes to ask a person about. Nobody else is asked about them for ten minutes.
 
-        ``by`` is that of ``suggest``, or "open" (people differ or are unsure) or "issues" (the label in the graph is
+        ``by`` is as in ``suggest``, or "open" (people disagree or are unsure) or "issues" (the label in the graph is
         doubtful). A share ``twice`` of the nodes is asked of two people.
         """
         doubtful = self.issues() if by == "issues" else {}  # takes long the first time: nobody waits for it
@@ -413,26 +424,29 @@ class LabelSession:
             return found
 
     def issues(self) -> dict[str, tuple[str, str]]:
-        """Nodes whose label in the graph is probably wrong, the most doubtful first, each with the class that is
-        suggested and why; found once."""
+        """Nodes whose label in the graph is probably wrong, the most doubtful first, each with a suggested class and
+        the reason.
+
+        They are computed once.
+        """
         if self.known_issues is None:
             table = self.classifier.find_label_issues().table() if self.open else {"id": [], "suggested": [], "why": []}
             self.known_issues = dict(zip(table["id"], zip(table["suggested"], table["why"], strict=True), strict=True))
         return self.known_issues
 
     def why(self, node: str) -> Explanation | None:
-        """Why the node gets its class; None before anything is predicted."""
+        """The explanation of the prediction of a node; None if nothing can be predicted yet."""
         with self.lock:
             now = copy.copy(self.classifier)  # steps taken meanwhile change the original
         return None if self.found is None else now.explain(node)
 
     def more(self, label: str, n: int = 20) -> list[str]:
-        """The ``n`` nodes without a label that are most likely of a class."""
+        """The ``n`` unlabelled nodes that most likely belong to a class."""
         with self.lock:
             return [] if self.found is None else self.classifier.find(label, n).names
 
     def like(self, nodes: Iterable[str], n: int = 20) -> list[str]:
-        """The ``n`` nodes without a label that are most similar to the given ones."""
+        """The ``n`` unlabelled nodes that are most similar to the given ones."""
         with self.lock:
             x, free = self.classifier.coordinates(), self._free()[0]
         ids = find_nodes(self.graph, nodes, "nodes")
@@ -451,8 +465,10 @@ class LabelSession:
 def save_grown(
     classifier: FewShotClassifier, found: Growth, folder: PathLike, journal: Journal, progress: Shown = None
 ) -> None:
-    """Save a classifier that has grown. The ``journal`` is told first: a kill in between leaves the former model, and
-    there its classes are new ones still."""
+    """Save a classifier that has grown. The step is written to the ``journal`` first.
+
+    A kill in between leaves the former model, in which its classes are still new.
+    """
     journal.append({"do": "grow", "names": list(found.promoted)})
     kept = classifier.manifest is not None and STORE in classifier.manifest
     classifier.save(folder, force=True, data=kept, progress=progress)
@@ -467,9 +483,9 @@ def grow_folder(
     say: Say = lambda _: None,
     **where: Any,
 ) -> Growth:
-    """Let the model in ``folder`` grow by a table of ``labels``, or by the answers in its journal.
+    """Let the model in ``folder`` learn a table of ``labels``, or the answers in its journal, permanently.
 
-    It is saved in its place, or in the new folder ``out``. ``where`` is as in ``load_attached``.
+    The model is saved in the same folder, or in the new folder ``out``. ``where`` is as in ``load_attached``.
     """
     if out is not None and Path(out).exists():
         raise InputError(f"{out} exists already; name a new folder with out=, or leave it out to replace {folder}")
@@ -492,9 +508,11 @@ def open_session(
     memory: int | None = None,
     twice: float = 0.1,
 ) -> LabelSession:
-    """A session with a classifier, or with the one in a folder; its steps are kept in the classifier's folder, if there
-    is one. A new session starts from the examples or answers of the file ``support``; ``memory`` bounds the work on a
-    store, ``twice`` is that of ``LabelSession``."""
+    """A session with a classifier, or with the saved classifier in a folder.
+
+    The steps are stored in the folder of the classifier, if there is one. A new session starts from the examples or
+    answers in the file ``support``. ``memory`` limits the work on a store, and ``twice`` is as in ``LabelSession``.
+    """
     if not isinstance(classifier, FewShotClassifier):
         classifier = load_attached(classifier, say=say, memory=memory)
     if classifier.graph is None:

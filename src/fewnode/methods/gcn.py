@@ -17,15 +17,15 @@ from .base import EncoderMethod, Training
 
 
 class GCN(EncoderMethod):
-    """Learns to tell all base classes apart; for a task, only the last layer is learned, from the supports.
+    """Learns to classify all base classes. For a task, only the last layer is learned, from the supports.
 
-    Sees the labels of all base nodes, and the edges and features of all nodes.
+    Uses the labels of all base nodes, and the edges and features of all nodes.
 
     Args:
         base_classes: the classes it is trained on.
-        batch_size: nodes of base classes a step learns from; None is all of them, as the source does.
+        batch_size: number of nodes of base classes in a step; None for all of them, as in the source.
         inverse_penalty: scikit-learn's C of the logistic regression, on embeddings of length one.
-        radius, encoder: options of ``EncoderMethod``; the dropout is also that before the head.
+        radius, encoder: options of ``EncoderMethod``; the dropout is also applied before the head.
     """
 
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, steps=500)

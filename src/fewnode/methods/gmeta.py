@@ -19,16 +19,17 @@ from .base import InnerLoopMethod, Training
 class GMeta(InnerLoopMethod):
     """Each node is embedded by two GCN layers on the subgraph of its two-hop neighbourhood, read at the node itself.
 
-    The inner loop lowers the loss of the supports against their own prototypes; queries go to the nearest one.
+    The inner loop minimises the loss of the supports against their own prototypes. A query is assigned to the nearest
+    prototype.
 
     Args:
-        max_nodes: larger subgraphs are reduced to a sample of this many nodes, with the centre.
-        radius: outputs are put on a sphere of this radius, because lengths follow degrees and would drown the
-            distances; None leaves them as they come, as the authors do.
-        rank: directions the features are reduced to before the first layer.
+        max_nodes: larger subgraphs are reduced to a sample of this many nodes, including the centre.
+        radius: outputs are projected to a sphere of this radius, because lengths follow degrees and would dominate the
+            distances; None for no projection, as in the authors' code.
+        rank: number of directions to which the features are reduced before the first layer.
         hidden_channels: width of both layers.
-        out_channels: width of the space of the prototypes, in the authors' code as many as classes.
-        inner_steps, inner_rate: gradient steps on the supports, and their size.
+        out_channels: width of the space of the prototypes; in the authors' code the number of classes.
+        inner_steps, inner_rate: number and size of the gradient steps on the supports.
     """
 
     training_settings = Training(

@@ -17,13 +17,13 @@ from .base import EncoderMethod, Training
 
 
 class GPN(EncoderMethod):
-    """A second graph network values every node; valued and well-connected supports weigh more in their prototype.
+    """A second graph network values every node; valued and well-connected supports have more weight in their prototype.
 
-    Sees the labels of base classes; edges and features of all nodes.
+    Uses the labels of base classes, and the edges and features of all nodes.
 
     Args:
-        encoder: options of ``EncoderMethod``, the widths and the dropout also of the valuator; ``radius=None`` is the
-            source's.
+        encoder: options of ``EncoderMethod``; the widths and the dropout also apply to the second network. The source
+            has ``radius=None``.
     """
 
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)

@@ -18,16 +18,16 @@ HEAD = ("head.weight", "head.bias")  # the names of the head's weights among tho
 
 
 class MAML(InnerLoopMethod):
-    """A two-layer GCN and a linear head, all of whose weights are adapted; their initial values are trained.
+    """A two-layer GCN and a linear head. All their weights are adapted, and their initial values are trained.
 
-    The head starts at zero in every task (Kao, Chiu, Chen: MAML is a Noisy Contrastive Learner in Classification,
-    ICLR 2022), so any number of classes will do and their order does not matter.
+    The head starts at zero in every task (Kao, Chiu, Chen: MAML is a Noisy Contrastive Learner in Classification, ICLR
+    2022), so it works with any number of classes in any order.
 
     Args:
-        use_graph: False is the weak form behind low published numbers: one linear map of a node's own raw features.
-        rank: directions the features are reduced to before the GCN.
+        use_graph: False for one linear map of a node's own raw features, the weak form with low published accuracies.
+        rank: number of directions to which the features are reduced before the GCN.
         hidden_channels, out_channels: widths of the two layers.
-        inner_steps, inner_rate: gradient steps on the supports, and their size.
+        inner_steps, inner_rate: number and size of the gradient steps on the supports.
     """
 
     reads_edges = ("weights",)

@@ -20,15 +20,14 @@ ANCHORS = 20_000  # nodes that may be supports: all of a graph this size, a samp
 
 
 class NaQ(EncoderMethod):
-    """Each training episode takes random nodes as one-shot classes of their own, and as their queries the nodes most
-    like them. A prototypical network trained on these episodes transfers to labelled classes.
+    """A prototypical network that is trained on label-free episodes and transfers to labelled classes.
 
-    Sees no label while training (those of validation classes only choose when to stop); edges and features of all
-    nodes.
+    In an episode, random nodes are one-shot classes, and the nodes most similar to each are its queries. Training uses
+    no labels, except that those of validation classes decide when to stop. It uses the edges and features of all nodes.
 
     Args:
-        neighbours, ways: queries of each support, and supports of each training episode.
-        encoder: options of ``EncoderMethod``; ``radius=None`` is the source's.
+        neighbours, ways: number of queries of each support, and of supports of each training episode.
+        encoder: options of ``EncoderMethod``. The source has ``radius=None``.
     """
 
     uses_labels: ClassVar[bool] = False
@@ -39,7 +38,7 @@ class NaQ(EncoderMethod):
         self.neighbours, self.ways = neighbours, ways
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        """The loss of label-free episodes, as many as there are tasks; the tasks are ignored."""
+        """The loss of as many label-free episodes as there are tasks; the tasks themselves are ignored."""
         return super().loss(graph, self.episodes(graph, len(tasks), self.ways))
 
     def episodes(self, graph: Graph, n_tasks: int, n_way: int) -> Tasks:
@@ -52,7 +51,7 @@ class NaQ(EncoderMethod):
         return Tasks(anchors[drawn], support_y, queries[drawn].flatten(1), query_y, way)
 
     def neighbourhoods(self, graph: Graph) -> tuple[Tensor, Tensor]:
-        """The nodes that may be supports, [B], and the queries of each, [B, neighbours]; found once per graph."""
+        """The nodes that can be supports, [B], and the queries of each, [B, neighbours]; computed once per graph."""
 
         def found() -> tuple[Tensor, Tensor]:
             order = torch.randperm(graph.num_nodes, generator=torch.Generator().manual_seed(0)).to(graph.device)
@@ -72,7 +71,8 @@ CELLS = 8_000_000  # numbers of one piece: 32 MB
 
 
 def nearest_by_features(graph: Graph, nodes: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The ``count`` nodes of the largest cosine with each of ``nodes [B]``, not itself: ids and cosines, [B, count]."""
+    """The ``count`` nodes with the largest cosine with each of ``nodes [B]`` except itself: ids and cosines, [B,
+    count]."""
     x, n, found = graph.x, graph.num_nodes, []
     dense = F.normalize(x, dim=-1) if x.layout == torch.strided else None
     rows: Any = normalize(to_scipy(x)) if dense is None else None

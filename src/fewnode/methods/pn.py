@@ -13,15 +13,15 @@ from .base import EncoderMethod, Method, Training
 
 
 class PN(EncoderMethod):
-    """Prototypes are the means of the supports' embeddings; a query's score is minus its squared distance to each.
+    """Prototypes are the means of the supports' embeddings. The score of a query is minus its squared distance to each.
 
-    Sees the labels of base classes; edges and features of all nodes. With ``use_graph=False`` no edges: the weak form
-    behind the low published numbers, one linear map of the raw features.
+    Uses the labels of base classes, and the edges and features of all nodes. With ``use_graph=False`` it uses no edges:
+    this is one linear map of the raw features, the weak form with low published accuracies.
 
     Args:
-        use_graph: whether the encoder is a graph network; if not, only ``out_channels`` matters of the other options.
+        use_graph: whether the encoder is a graph network; if not, only ``out_channels`` of the other options applies.
         out_channels: width of the embeddings.
-        encoder: further options of ``EncoderMethod``; ``radius=None`` is the source's.
+        encoder: further options of ``EncoderMethod``. The source has ``radius=None``.
     """
 
     training_settings = Training(learning_rate=0.001, weight_decay=5e-4, tasks_per_step=8, steps=500)

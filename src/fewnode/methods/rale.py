@@ -24,19 +24,20 @@ QUERIES = 64  # ... queries of a task: both bound the memory
 
 
 class RALE(Method):
-    """Attention over the nodes of paths to the supports and to hubs gives each node a location, which a head reads.
+    """Attention over the nodes of paths to the supports and to hubs gives each node a location, which a head
+    classifies.
 
-    The head takes one gradient step on the supports; the location network is trained. The walks are not stored: they
-    are hashes, recomputed when they are needed.
+    The head takes one gradient step on the supports, and the location network is trained. The walks are not stored:
+    they are hashes that are recomputed when necessary.
 
     Args:
-        rank: directions the features are reduced to.
-        channels, heads: width of each of the three parts of an embedding, and attention heads.
-        n_walks, walk_steps: walks from each node, and their steps; a path has at most twice as many.
-        n_paths: paths to each support.
-        hub_share, n_hubs: share of the nodes that are hubs (highest PageRank), and hubs used for each node.
+        rank: number of directions to which the features are reduced.
+        channels, heads: width of each of the three parts of an embedding, and number of attention heads.
+        n_walks, walk_steps: number of walks from each node, and of their steps; a path has at most twice as many steps.
+        n_paths: number of paths to each support.
+        hub_share, n_hubs: share of the nodes that are hubs (highest PageRank), and number of hubs for each node.
         inner_rate: size of the gradient step on the supports.
-        dropout: share of an embedding that is dropped while training.
+        dropout: share of an embedding that is dropped during training.
     """
 
     training_settings = Training(

@@ -16,16 +16,17 @@ from .probe import Probe
 
 
 class Rectified(Probe):
-    """Every query joins the class means with its probability of each class; queries go to the nearest corrected mean.
+    """Class means are corrected by the queries, each weighted by its probability of the class.
 
-    The answer for a query depends on the other queries of its task. The defaults do well however the queries are
-    distributed over the classes; the source's (``shift=True, rounds=1, scale=10``) gain from equally many of each.
+    A query is assigned to the nearest corrected mean, so its prediction depends on the other queries of its task. The
+    defaults work for any distribution of the queries over the classes. The settings of the source (``shift=True,
+    rounds=1, scale=10``) benefit from equally many queries of each class.
 
     Args:
-        in_channels: feature columns.
-        rounds: how often the means are corrected.
+        in_channels: number of feature columns.
+        rounds: number of corrections of the means.
         scale: of the cosines whose softmax is the probability.
-        shift: move the queries of a task such that their mean is that of its supports.
+        shift: move the queries of a task such that their mean equals that of its supports.
         probe: options of the smoothed features: ``smooth`` and ``rank``.
     """
 

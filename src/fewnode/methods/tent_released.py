@@ -16,14 +16,14 @@ from .base import Method, Training, cross_entropy
 
 
 class TENTReleased(Method):
-    """One linear GCN layer trained by two losses, and a logistic regression on it at test time.
+    """One linear GCN layer trained by two losses, and a logistic regression on its output at test time.
 
-    The second network only shapes the training loss: its class nodes have no edges, one adapter serves the whole
-    task, a query is the mean over its 2-hop subgraph. Nothing is ever dropped.
+    The second network only shapes the training loss: its class nodes have no edges, one adapter serves the whole task,
+    and a query is the mean over its 2-hop subgraph. There is no dropout.
 
     Args:
-        in_channels: feature columns.
-        base_classes: the classes that are learned from.
+        in_channels: number of feature columns.
+        base_classes: the classes it is trained on.
         hidden_channels, out_channels: widths of the linear layer and of the second network.
         gamma: weight of the loss over the base classes.
     """

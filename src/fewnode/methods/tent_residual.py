@@ -24,16 +24,16 @@ GATE_PACE = 100.0  # likewise the one gate of all nodes
 
 
 class TENTResidual(TENT):
-    """TENT whose every part starts at no effect: at step 0 this is nearest class mean on smoothed inputs.
+    """TENT in which every part has no effect at first: at step 0 it is the nearest class mean on smoothed inputs.
 
-    Seven departures from the paper. ``GNN_phi`` is a GCN that starts as two propagations of its inputs; first-step
-    embeddings are put on a sphere of radius 3; ``GNN_theta`` is a GCN that adds to its input, half of it smoothed, and
-    starts by adding nothing, as the adapter does; prototypes are the means of the supports' outputs on the original
-    graph plus a learned part of the way to those of the class-ego graphs, which starts at 0; tau has a learned power
-    that starts at 0; scores are multiplied by a learned scale that starts at 10.
+    There are seven departures from the paper. ``GNN_phi`` is a GCN that starts as two propagations of its inputs.
+    First-step embeddings are projected to a sphere of radius 3. ``GNN_theta`` is a GCN that adds to its input, half of
+    which is smoothed; at first it adds nothing, and neither does the adapter. A prototype is the mean of the supports'
+    outputs on the original graph plus a learned part of the difference to that of the class-ego graph, which starts at
+    0. Tau has a learned power that starts at 0. Scores are multiplied by a learned scale that starts at 10.
 
     Args:
-        in_channels: feature columns.
+        in_channels: number of feature columns.
         second_channels: width of the hidden layer of the second network; its output is as wide as its input.
         gamma, dropout, rank, tent: as in ``TENT``, without its presets and its other inputs.
     """

@@ -21,19 +21,20 @@ WHOLE = 50_000  # nodes: of a larger graph, only the surroundings of the nodes t
 
 
 class TLP(EncoderMethod):
-    """Two random views of the graph must agree node by node; a logistic regression then reads the embeddings.
+    """An encoder is trained so that two random views of the graph agree; a logistic regression classifies its
+    embeddings.
 
-    Sees no label while training (those of validation classes only choose when to stop); edges and features of all
-    nodes. BGRL: Thakoor et al., Large-Scale Representation Learning on Graphs via Bootstrapping, ICLR 2022. GRACE: Zhu
-    et al., Deep Graph Contrastive Representation Learning, ICML 2020 workshop.
+    Training uses no labels, except that those of validation classes decide when to stop. It uses the edges and features
+    of all nodes. BGRL: Thakoor et al., Large-Scale Representation Learning on Graphs via Bootstrapping, ICLR 2022.
+    GRACE: Zhu et al., Deep Graph Contrastive Representation Learning, ICML 2020 workshop.
 
     Args:
-        objective: "bgrl" predicts one view from the other, "grace" tells a node's two views from other nodes'.
-        edge_drop, feature_drop: probabilities of leaving out an edge or a feature column, for each of the two views.
-        momentum: share of the old target network kept at a step (BGRL).
+        objective: "bgrl" predicts one view from the other; "grace" distinguishes a node's two views from other nodes.
+        edge_drop, feature_drop: probabilities of dropping an edge or a feature column, for each of the two views.
+        momentum: share of the old target network that is kept at a step (BGRL).
         temperature: of the contrast (GRACE).
-        sample: how many random nodes are compared at a step; only they and the nodes next to them are embedded. The
-            edges of a graph of more than 50,000 nodes are dropped and counted only where two layers read.
+        sample: number of random nodes that are compared at a step; only they and their neighbours are embedded. On a
+            graph of more than 50,000 nodes, edges are dropped and counted only where two layers read.
         inverse_penalty: scikit-learn's C of the logistic regression, on embeddings of length one.
     """
 

@@ -28,33 +28,37 @@ SEARCHED = "views of the nodes searched for pseudo-supports"
 
 
 class Vantage(Method):
-    """Nearest class mean; a node is its views side by side, each as long as the root of its share.
+    """Nearest class mean on several views of every node, side by side; the length of a view is the root of its share.
 
-    *Node level*: a gate weighs the views (words or links, near or far, and the types of its edges), starting at that of
-    the training-free baseline; edges of a type count by how often it joins base nodes of one class.
-    *Class level*: the views of words also come whitened by the covariance within base classes, so that directions in
-    which members of a class differ anyway count less; and an LDA view has the directions that tell base classes apart.
-    The gate decides how much both count. Each block of feature columns (words, the vectors of a text encoder) has views
-    of its own, which start with a share that follows how well its near view alone tells base classes apart.
-    *Task level*: the mean of a class is drawn towards its pseudo-support, the nodes of the graph nearest to it,
-    whatever they are labelled, which counts as much as two further examples; and a
-    learned part of the score is the distance to that mean instead of the cosine, by which a class that is spread out
-    reaches further. On a graph without ``words`` of its own, half of a node is its position: where its walks go.
+    *Node level*: a gate weights the views (words or links, near or far, and the types of edges). It starts at the
+    training-free baseline. The weight of an edge type depends on how often it joins base nodes of one class.
+
+    *Class level*: the views of words are also used in whitened form, by the covariance within base classes, so
+    directions in which members of a class differ anyway have less weight. An LDA view has the directions that separate
+    base classes. The gate learns the weight of both. Each block of feature columns (words, the vectors of a text
+    encoder) has its own views; their initial share depends on how well the near view of the block separates base
+    classes.
+
+    *Task level*: the mean of a class is combined with its pseudo-support, the nodes of the graph nearest to it,
+    whatever their labels, which counts as much as two further examples. A learned part of the score is the distance to
+    that mean instead of the cosine, so a class that is spread out extends further. On a graph without ``words``, half
+    of a node is its positional view.
 
     Args:
         in_channels: feature columns of the graph.
         base_classes: the classes with many labels.
-        edges: what is made of the weights and types of edges (learned by ``context``).
-        words: whether the graph has features of its own.
-        blocks: how many feature columns are of each kind, in their order.
+        edges: the use of the weights and types of edges (learned by ``context``).
+        words: whether the graph has features.
+        blocks: the number of feature columns of each kind, in their order.
         rank: columns of each view.
         node_adaptation: False for the view of the training-free baseline alone.
-        class_adaptation: False without whitening and LDA view.
-        task_adaptation: False without pseudo-supports and distances.
+        class_adaptation: False for no whitening and no LDA view.
+        task_adaptation: False for no pseudo-supports and no distances.
         start: the baseline's logit in the gate; the other views start at 0.
         gate_penalty: on the squared change of the gate.
-        lda_classes: base classes that it takes for an LDA view; with six the gate closes, eighteen gain little.
-        positional_view: False for a graph without features without where its walks go.
+        lda_classes: the least number of base classes for an LDA view; with six the gate closes, and eighteen gain
+            little.
+        positional_view: False for no positional view on a graph without features.
     """
 
     reads_edges = ("weights", "types")
@@ -113,7 +117,7 @@ class Vantage(Method):
 
     @classmethod
     def context(cls, graph: Graph, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """What the weights and types of edges tell of base classes, and whether there are features."""
+        """The information in the weights and types of edges about base classes, and whether there are features."""
         use, notes = EdgeUse.learned(graph), list[str]()
         if not use.weighted:
             notes.append("edges within base classes weigh no more than edges between them, so the weights are not used")
@@ -181,9 +185,11 @@ class Vantage(Method):
         return torch.cat(scores)
 
     def loss(self, graph: Graph, tasks: Tasks) -> Tensor:
-        """The tasks twice: whole, without the whitening that was made from their classes; and within folds of the base
-        classes, each whitened by what the other folds learned, as a novel class will be. Without pseudo-supports, for
-        speed."""
+        """The loss of the tasks twice: whole, and within folds of the base classes.
+
+        Whole tasks do not use the whitening made from their own classes. Within folds, each fold is whitened by the
+        matrices of the other folds, as a novel class is. Pseudo-supports are left out for speed.
+        """
         fold = self.whitening.fold_of_class[graph.y]
         among, across = self._products(self.views.split(graph), tasks, fold)
         graph.space.release()
