@@ -97,7 +97,7 @@ def test_the_callers_matrix_is_left_as_it_was():
         (dict(edge_index=[[0], [1]], x=sp.csr_matrix([[0, 0, 1], [0, np.nan, 0]])), r"x\[1, 1\] is nan"),
         (dict(edge_index=[[0], [1]], node_names=["a", "a"]), "'a' is at 0 and again at 1"),
         (dict(edge_index=[[0], [1]], unlisted=[True]), r"unlisted has shape \(1,\); expected \[2\]"),
-        (dict(edge_index=[[0], [1]], unlisted=[1.0, 0.0]), "unlisted has dtype float64; expected integers: true or false"),
+        (dict(edge_index=[[0], [1]], unlisted=[1.0, 0.0]), "unlisted has dtype float64; expected integers: true"),
         (dict(edge_index=[[0], [1]], x=np.ones((2, 2)), feature_names=["a"]), "1 feature names for 2"),
     ],
 )
