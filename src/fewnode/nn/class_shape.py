@@ -1,8 +1,8 @@
-"""What base classes teach about directions: in which members of a class differ, and which tell classes apart.
+"""Directions learned from base classes: those in which members of a class differ, and those that separate classes.
 
-What either does to a *new* class cannot be learned on classes it was made from. So the base classes are cut into folds,
-and for the nodes of each fold there are matrices made from the other folds; training uses those, everything else the
-whole.
+The effect on a *new* class cannot be learned on the classes from which the directions were computed. The base classes
+are therefore divided into folds. For the nodes of each fold there are matrices computed from the other folds, which are
+used for training; otherwise the matrices of all classes are used.
 """
 
 import torch
@@ -15,7 +15,10 @@ from .heads import class_means, cosine_scores
 
 class Whitening(nn.Module):
     """``(Sw + shrinkage * mean eigenvalue * I)^-1/2`` for several views ``[N, rank]``, with the covariance Sw within
-    base classes: what members of a class differ in anyway should not tell classes apart."""
+    base classes.
+
+    Directions in which members of a class differ anyway should not distinguish classes.
+    """
 
     matrices: Tensor
     largest: Tensor  # eigenvalues of the matrices
@@ -36,7 +39,8 @@ class Whitening(nn.Module):
         self.register_buffer("fold_of_class", table, persistent=False)
 
     def fit(self, views: list[Tensor], y: Tensor) -> None:
-        """Make all matrices from the views and the labels of base classes; the folds are drawn from torch's state."""
+        """Compute all matrices from the views and the labels of base classes. The folds are drawn from torch's random
+        state."""
         base = torch.tensor(self.base, device=y.device)
         self.fold_of_class[base] = torch.randperm(len(base), device=y.device) % self.folds
         nodes = sample_per_class(y, base)
@@ -70,12 +74,12 @@ class Whitening(nn.Module):
 
 
 class LDAView(nn.Module):
-    """Every node in the at most C - 1 discriminant directions of C base classes, on random ReLU units of several views.
+    """Linear discriminants of C base classes, at most C - 1, on random ReLU units of several views.
 
-    The 64 leading columns of views ``[N, rank]`` side by side go through random units, which are the same for every
-    model. The units are whitened by their covariance within base classes and turned to the principal directions of the
-    whitened class means, each as long as the root of its spread; nothing is trained by steps. Directions found on many
-    classes tell new ones apart, too, those found on a few do not.
+    The 64 leading columns of views ``[N, rank]`` side by side pass through random units, which are the same for every
+    model. The units are whitened by their covariance within base classes and projected to the principal directions of
+    the whitened class means, each as long as the root of its spread; no step is trained. Directions found on many
+    classes also separate new ones; directions found on a few do not.
 
     R. A. Fisher: The Use of Multiple Measurements in Taxonomic Problems. Annals of Eugenics, 1936. C. R. Rao: The
     Utilization of Multiple Measurements in Problems of Biological Classification. JRSS B, 1948. Random units: W. F.
@@ -179,8 +183,10 @@ def within_folds(scores: Tensor, fold: Tensor, tasks: Tasks) -> Tensor:
 
 
 def few_shot_accuracy(z: Tensor, y: Tensor, shots: int = 3) -> float:
-    """How often rows ``z [n, d]`` of classes ``y [n]``, in ascending order, are nearest to the mean of the first few
-    rows of their own class."""
+    """The share of rows ``z [n, d]`` that are nearest to the mean of the first few rows of their own class.
+
+    The classes ``y [n]`` are in ascending order.
+    """
     shown = torch.arange(len(y), device=y.device) - torch.searchsorted(y, y) < shots
     classes, y = y.unique(return_inverse=True)
     means = class_means(z[None, shown], y[None, shown], len(classes))

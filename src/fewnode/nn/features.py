@@ -1,4 +1,4 @@
-"""Features made ready without labels: words weighted by rarity, then a truncated SVD."""
+"""Features reduced without labels: words are weighted by rarity, then a truncated SVD is applied."""
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
@@ -26,11 +26,11 @@ Gram = Callable[[Tensor], Tensor]  # the product of a matrix X^T X with some col
 
 
 class ReducedFeatures(nn.Module):
-    """TF-IDF and a truncated SVD for bags of words; the principal directions for dense features. Each block of columns
-    gets directions of its own.
+    """TF-IDF and a truncated SVD for bags of words; principal directions for dense features.
 
-    The rarities and the directions are learned once (``fit``) and kept as buffers, so that another graph with the same
-    columns gets the same coordinates. Output ``[N, rank]``, dense float32.
+    Each block of columns gets separate directions. The rarities and the directions are learned once (``fit``) and kept
+    as buffers, so another graph with the same columns gets the same coordinates. The output is ``[N, rank]``, dense
+    float32.
     """
 
     idf: Tensor
@@ -52,7 +52,7 @@ class ReducedFeatures(nn.Module):
         self.copied: tuple[Tensor, int, Tensor] | None = None  # the basis, its version, what it is a copy of
 
     def fit(self, graph: Graph) -> "ReducedFeatures":
-        """Learn rarities and directions from all rows of the graph's features; they are kept in its cache."""
+        """Learn rarities and directions from all rows of the graph's features. They are kept in the graph's cache."""
         self._check(graph)
         fitted = graph.cache.get(("reduction", self.rank, self.blocks), lambda: self._fitted(graph))
         self.load_state_dict(fitted.state_dict())
@@ -103,15 +103,20 @@ class ReducedFeatures(nn.Module):
         return graph.cache.get("reduced features", lambda: self.weighted(graph.x) @ self.basis, source=self.source())
 
     def beyond_basis(self, graph: Graph) -> Tensor:
-        """Directions ``[F, up to rank]`` of another graph that the basis lacks: words of classes that the fitted graph
-        did not have. Only directions clearly stronger than the weakest of the basis count, so the fitted graph has
-        none, and a graph of a few nodes has none either."""
+        """Directions ``[F, up to rank]`` of another graph that the basis lacks, such as words of classes that are not
+        in the fitted graph.
+
+        Only directions clearly stronger than the weakest of the basis count. The fitted graph and graphs of a few nodes
+        therefore have none.
+        """
         self._check(graph)
         return graph.cache.get(BEYOND, lambda: self._beyond(graph), source=self.source())
 
     def source(self) -> Tensor:
-        """The basis; or, while it is an untouched copy, the one it was copied from: models fitted on one graph then
-        share all that is made from it."""
+        """The basis, or the one from which it was copied if the copy is unchanged.
+
+        Models fitted on one graph then share all arrays that are computed from it.
+        """
         if self.copied is None:
             return self.basis
         copy, version, original = self.copied
@@ -159,8 +164,10 @@ BEYOND = "features beyond the basis"
 
 
 def is_bag_of_words(x: Tensor) -> bool:
-    """Sparse and nowhere negative: counts or flags, for which rarity is meaningful. Rows of length one with other
-    values than flags have been weighted by whoever made them."""
+    """Whether features are sparse and never negative: counts or flags, for which rarity is meaningful.
+
+    Rows of length one with values other than flags have already been weighted, so they do not count.
+    """
     if x.layout != torch.sparse_csr:
         return False
     if x.values().numel() == 0:
@@ -185,8 +192,10 @@ def rarities(x: Tensor) -> Tensor:
 
 
 def tfidf(x: Tensor, idf: Tensor) -> Tensor:
-    """Rows of a CSR matrix times the rarities, each of length one (empty rows stay empty). Counts above one are damped
-    to 1 + log: a word used ten times is not ten words."""
+    """Rows of a CSR matrix times the rarities, each of length one (empty rows stay empty).
+
+    Counts above one are damped to 1 + log.
+    """
     indptr, indices, values = csr_parts(x)
     values = torch.where(values > 1, 1 + values.clamp(min=1).log(), values) * idf[indices.long()]
     scale = _squared_lengths(indptr, values).clamp(min=1e-24).rsqrt()
@@ -200,14 +209,15 @@ def weighted_features(graph: Graph, idf: Tensor) -> Tensor:
 
 
 def column_mass(graph: Graph, z: Tensor, idf: Tensor, centre: Tensor) -> Tensor:
-    """How much of each feature column, weighted as ``ReducedFeatures`` does, the rows of ``z [N, B]`` bring: [F, B]."""
+    """The contribution of the rows of ``z [N, B]`` to each feature column, weighted as in ``ReducedFeatures``: [F,
+    B]."""
     if not graph.space.on_disk and graph.x.layout == torch.sparse_csr:
         return columns_of(weighted_features(graph, idf), z)
     return feature_mass(graph.x, z, idf, centre, graph.space)
 
 
 def feature_mass(x: Tensor, z: Tensor, idf: Tensor, centre: Tensor, space: Space) -> Tensor:
-    """The same for features that are weighted once, a chunk of rows at a time."""
+    """The same for features that are weighted once, in chunks of rows."""
     sparse = x.layout == torch.sparse_csr
     total = z.new_zeros(x.shape[1], z.shape[1], dtype=torch.float64)
     for rows in space.rows(len(x), 2 * row_bytes(x)):

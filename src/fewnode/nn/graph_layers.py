@@ -1,4 +1,4 @@
-"""The encoder the baselines share: reduced features, then two graph convolutions, of all nodes or of some."""
+"""The encoder of the baselines: reduced features, then two graph convolutions, of all nodes or of some."""
 
 import torch
 from torch import Tensor, nn
@@ -19,16 +19,17 @@ def xavier(linear: nn.Linear) -> nn.Linear:
 
 
 class Inputs(nn.Module):
-    """The features, reduced without labels by a truncated SVD. No parameters.
+    """The features, reduced without labels by a truncated SVD. It has no parameters.
 
-    A weight per raw column learns nothing about words that only novel classes use; singular vectors are shared by all.
+    With a weight for each raw column, words that occur only in novel classes would not be learned; singular vectors are
+    shared by all words.
 
     Args:
-        in_channels: columns of the features.
-        rank: how many singular vectors are kept.
-        centred: whether rows of length one are taken without their mean.
-        scaled: whether rows have the root of their width as length, so that entries are about one and step sizes mean
-            the same on every graph; otherwise they have the length one.
+        in_channels: number of feature columns.
+        rank: number of singular vectors.
+        centred: whether the mean is subtracted from rows of length one.
+        scaled: whether rows have the root of their width as length, so that entries are about one and step sizes have
+            the same meaning on every graph; otherwise they have length one.
     """
 
     centre: Tensor | None
@@ -63,14 +64,14 @@ class Inputs(nn.Module):
 
 
 class GraphEncoder(nn.Module):
-    """Two graph convolutions over ``D^-1/2 (A + I) D^-1/2``, ReLU and dropout between them, nothing at the end.
+    """Two graph convolutions over ``D^-1/2 (A + I) D^-1/2``, with ReLU and dropout between them and nothing at the end.
 
     Kipf, Welling: Semi-Supervised Classification with Graph Convolutional Networks. ICLR 2017.
 
     Args:
         width, hidden_channels, out_channels: widths of the inputs, of the first and of the second layer.
-        dropout: share of the first layer's output that is dropped while training.
-        radius: of the sphere the embeddings are put on; None leaves them as they come.
+        dropout: share of the first layer's output that is dropped during training.
+        radius: of the sphere onto which embeddings are projected; None for no projection.
     """
 
     def __init__(
@@ -96,12 +97,12 @@ class GraphEncoder(nn.Module):
         return self.around(inputs.smoothed(graph)[near], rows)
 
     def around(self, x: Tensor, rows: operators.Operator) -> Tensor:
-        """Embed the P nodes that ``rows`` collects for, from smoothed inputs ``x`` next to them: [P, out_channels]."""
+        """Embeddings of the P nodes of ``rows``, from smoothed inputs ``x`` of their neighbours: [P, out_channels]."""
         h = F.dropout(self.middle(x.to(self.weight.dtype) @ self.weight + self.bias), self.dropout, self.training)
         return self.collected(h @ self.outer.weight.t(), rows)
 
     def collected(self, h: Tensor, rows: operators.Operator) -> Tensor:
-        """The end of the second layer, from ``h`` that has its weights."""
+        """The end of the second layer, from ``h`` to which its weights have been applied."""
         out: Tensor = self.end(rows @ h + self.outer.bias)
         if self.radius is None:
             return out
@@ -133,20 +134,23 @@ def renumbered(tasks: Tasks) -> tuple[Tensor, Tasks]:
 
 
 def rows_at(h: Tensor, nodes: Tensor) -> Tensor:
-    """``h[nodes]``, rows of ``h [N, ...]`` at nodes of any shape. The backward of plain indexing sums in an order that
-    threads decide; this gives the same gradient with any number of them."""
+    """``h[nodes]``, rows of ``h [N, ...]`` at nodes of any shape.
+
+    The backward pass of plain indexing adds in an order that depends on the threads. This function gives the same
+    gradient with any number of threads.
+    """
     rows: Tensor = h.index_select(0, nodes.flatten()).unflatten(0, nodes.shape)
     return rows
 
 
 def take_rows(matrix: Tensor, nodes: Tensor) -> Tensor:
-    """The rows ``nodes [P]`` of a CSR tensor, as another one."""
+    """The rows ``nodes [P]`` of a CSR tensor, as a CSR tensor."""
     return to_tensor(to_scipy(matrix)[nodes.cpu().numpy()], matrix.device)
 
 
 def rows_of(operator: operators.Operator, nodes: Tensor | None) -> tuple[Tensor | slice, operators.Operator]:
-    """The nodes that the rows ``nodes [P]`` of an operator read, in rising order, by default all; the rows as an
-    operator on them."""
+    """The nodes that the rows ``nodes [P]`` (by default all) of an operator read, in ascending order, and the rows as
+    an operator on these nodes."""
     if nodes is None:
         return slice(None), operator
     ends, columns, values = csr_parts(take_rows(operator.matrix, nodes))

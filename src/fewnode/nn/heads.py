@@ -12,7 +12,7 @@ from .graph_layers import xavier
 
 
 def class_means(z: Tensor, y: Tensor, n_way: int) -> Tensor:
-    """The mean of each class's supports, [T, N, d]; shots may be unequal."""
+    """The mean of each class's supports, [T, N, d]; classes may have different shots."""
     member = F.one_hot(y, n_way).to(z.dtype)
     return torch.bmm((member / member.sum(1, keepdim=True)).transpose(1, 2), z)
 
@@ -29,7 +29,7 @@ def euclidean_scores(q: Tensor, prototypes: Tensor) -> Tensor:
 
 
 def ridge_scores(z: Tensor, y: Tensor, q: Tensor, n_way: int, penalty: float | Tensor = 1.0) -> Tensor:
-    """Ridge regression on one-hot targets with a free intercept, solved in the dual: S x S, however wide ``d`` is."""
+    """Ridge regression on one-hot targets with a free intercept, solved in the dual: S x S for any ``d``."""
     target = F.one_hot(y, n_way).to(z.dtype)
     centre, offset = z.mean(1, keepdim=True), target.mean(1, keepdim=True)
     z, q = z - centre, q - centre
@@ -42,12 +42,12 @@ def ridge_scores(z: Tensor, y: Tensor, q: Tensor, n_way: int, penalty: float | T
 def logistic_scores(
     z: Tensor, y: Tensor, q: Tensor, n_way: int, inverse_penalty: float = 1.0, max_steps: int = 500
 ) -> Tensor:
-    """Multinomial logistic regression with an L2 penalty and a free intercept, as scikit-learn's with C.
+    """Multinomial logistic regression with an L2 penalty and a free intercept, as in scikit-learn with C.
 
-    The solution lies in the span of the supports, so ``d`` is first replaced by the at most S coordinates of that
-    span (exact). Half the inner products of the rows bound the Hessian of the cross-entropy wherever it is taken
-    (Boehning: Multinomial Logistic Regression Algorithm. AISM 1992), so each step solves the same equations and needs
-    no line search; Nesterov's momentum, which restarts where it leads uphill, makes up for what the bound is too large.
+    The solution lies in the span of the supports, so ``d`` is first replaced by the at most S coordinates of that span
+    (exact). Half the inner products of the rows bound the Hessian of the cross-entropy everywhere (Boehning:
+    Multinomial Logistic Regression Algorithm. AISM 1992). Each step therefore solves the same equations and needs no
+    line search. Nesterov's momentum, restarted when the loss increases, compensates for the loose bound.
     """
     rows, c = z.detach().double(), inverse_penalty
     basis = torch.linalg.qr(rows.mT).Q
@@ -69,7 +69,7 @@ def logistic_scores(
 
 
 class BaseClassifier(nn.Module):
-    """A linear classifier over the base classes; its loss keeps an embedding true to the whole graph."""
+    """A linear classifier over the base classes. Its loss keeps an embedding informative about all base classes."""
 
     base: Tensor
 

@@ -16,15 +16,15 @@ Weights = dict[str, Tensor]
 def adapt(loss: Callable[..., Tensor], start: Weights, data: tuple[Tensor, ...], *, steps: int, rate: float) -> Weights:
     """The weights of every task after ``steps`` gradient steps from the same start, each ``[T, ...]``.
 
-    They remain functions of the start: the gradient of a query loss flows back to it as if every step's gradient were
-    a constant (first order). Nothing is changed in place, and it works under ``torch.no_grad`` too.
+    They remain functions of the start: the gradient of a query loss reaches it as if the gradient of every step were a
+    constant (first order). Nothing is changed in place, and it also works under ``torch.no_grad``.
 
     Finn, Abbeel, Levine: Model-Agnostic Meta-Learning for Fast Adaptation of Deep Networks. ICML 2017.
 
     Args:
         loss: ``loss(weights, *data)`` of one task, a scalar.
         start: the weights before the first step, by name.
-        data: what the loss takes, for all tasks: tensors ``[T, ...]``.
+        data: the data of the loss for all tasks: tensors ``[T, ...]``.
         steps, rate: number and size of the gradient steps.
     """
     gradient = vmap(grad(loss), randomness="different")

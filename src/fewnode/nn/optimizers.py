@@ -1,8 +1,8 @@
-"""Torch's optimisers without its compiler, which most of their methods first ask whether it is at work.
+"""Torch's optimisers without its compiler.
 
-Nothing here is ever compiled, and importing the compiler takes a second of every command that learns. Under each of
-these methods is the same one without the question; should a later torch ask elsewhere, that costs the second again and
-nothing else.
+Most of their methods first check whether the compiler is active, and this check imports it. The import takes a second
+of every command that learns, and nothing here is ever compiled. ``unwrap`` gives the same methods without the check. If
+a later torch checks elsewhere, the only effect is that the import takes this second again.
 """
 
 from inspect import unwrap

@@ -1,9 +1,8 @@
-"""Several views of every node, none of which needs a label: its words and its links, from near and far, along all edges
-or along those of one direction or type.
+"""Several views of every node without labels: words and links, from near and far, along all edges or one type.
 
-Smoothing acts on every column alone, so views are made by blocks of columns, each of which needs the edges and nothing
-else. A graph in memory has one block. For a graph on disk every finished array is a file: work that was killed goes on
-with the arrays it has.
+Smoothing acts on each column separately, so views are computed in blocks of columns, each of which needs only the
+edges. A graph in memory has one block. For a graph on disk every finished array is a file, and work that was killed
+continues with the existing arrays.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,14 +31,14 @@ HALF_FROM = 2 << 30  # bytes of all views in single precision from which they ar
 
 @dataclass(frozen=True)
 class ViewSources:
-    """What the rows of the views are made from: with these, those of one node can be made again.
+    """The inputs of the views, from which the rows of a single node can be computed again.
 
-    Features weighted by ``idf [F]`` (or less ``centre [F]``, if they are dense) get coordinates by ``words [F, d]``,
-    neighbour lists by ``links [N, rank]`` (rounded to half precision, in which they are saved); ``means`` are what the
-    smoothed rows of each view are centred on, ``columns() [4 or more, F]`` what the average node has of each feature
-    column in each of the views of words, made when it is asked for. ``blocks [d]`` are the blocks of features that the
-    coordinates belong to, None if there is one. ``lengths [N, blocks]`` of each view are those of its rows before they
-    were made of length one; nothing but what nodes hand on to new neighbours needs them, so that they are not saved.
+    Features weighted by ``idf [F]`` (or minus ``centre [F]``, if they are dense) get coordinates by ``words [F, d]``,
+    and neighbour lists by ``links [N, rank]`` (rounded to half precision, in which they are saved). ``means`` are
+    subtracted from the smoothed rows of each view. ``columns() [4 or more, F]`` computes the mean of each feature
+    column in each of the views of words. ``blocks [d]`` are the blocks of features of the coordinates, None if there is
+    one. ``lengths [N, blocks]`` of each view are those of its rows before normalisation; they are needed only for new
+    neighbours, so they are not saved.
     """
 
     idf: Tensor
@@ -64,18 +63,19 @@ class ViewSources:
 
 
 class Views(nn.Module):
-    """Six matrices ``[N, rank or more]`` of unit rows, each centred on the graph's mean. Where the features have
-    several blocks of columns, such as words and the vectors of a text encoder, a view of words has ``rank`` columns for
-    each block, and the row of each block has the length one.
+    """Six matrices ``[N, rank or more]`` of unit rows, each centred on the graph's mean.
+
+    If the features have several blocks of columns, such as words and the vectors of a text encoder, a view of words has
+    ``rank`` columns for each block, and the row of each block has length one.
 
     *Words* are the reduced features, *links* the reduced neighbour lists (neighbours as words). Each is averaged over
     two-step walks without self-loops (which suits a heterophilous graph), smoothed *near* (personalised PageRank,
-    restart 0.1) or *far* (0.03), or as it is. The words of another graph get the coordinates of the one the basis was
-    fitted on, and further columns for what that one lacked; its links get coordinates of their own, so that only inner
-    products of links have a meaning across graphs.
+    restart 0.1) or *far* (0.03), or unchanged. The words of another graph get the coordinates of the fitted graph, and
+    further columns for features that the fitted graph lacked. Its links get separate coordinates, so only inner
+    products of links can be compared between graphs.
 
-    Smoothing goes along all edges, whatever their direction and type; ``use`` says what each counts. One more view are
-    the types of edges that a node has.
+    Smoothing uses all edges, regardless of direction and type; ``use`` gives their weights. One more view holds the
+    types of a node's edges.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Views(nn.Module):
         return self._made(graph)[0]
 
     def split(self, graph: Graph) -> list[Tensor]:
-        """The views of words of each block, block after block, then the others."""
+        """The views of words of each block, block after block, then the other views."""
         made, sources = self._made(graph)
         if sources.blocks is None:
             return list(made)
@@ -103,7 +103,7 @@ class Views(nn.Module):
         return [*(view[:, part] for part in parts for view in words), *made[len(WORDS) :]]
 
     def sources(self, graph: Graph) -> ViewSources:
-        """What the views of the graph were made from."""
+        """The inputs from which the views of the graph were computed."""
         return self._made(graph)[1]
 
     def _made(self, graph: Graph) -> tuple[list[Tensor], ViewSources]:
@@ -323,15 +323,16 @@ def centred(h: Tensor, mean: Tensor | None = None, blocks: Tensor | None = None)
 
 
 def walk_view(graph: Graph, rank: int) -> Tensor:
-    """Unit rows ``[N, 2 * rank]``: where near and where far walks from a node go, each centred on the graph's mean.
+    """Unit rows ``[N, 2 * rank]``: the destinations of near and far walks from a node, each centred on the graph's
+    mean.
 
-    A row is the positive pointwise mutual information of a node and of landmarks, nodes drawn at random: the logarithm
-    of how much likelier than by chance a walk from the node that restarts there is at the landmark, if it is likelier.
-    It is reduced to the leading singular vectors, each as long as the root of its singular value.
+    A row is the positive pointwise mutual information of a node and of landmarks, which are random nodes: the logarithm
+    of the ratio between the probability that a walk with restarts from the node is at the landmark and chance, if the
+    ratio exceeds one. It is reduced to the leading singular vectors, each as long as the root of its singular value.
 
-    The smoothed views are linear in where walks go, so that a few places where they are very often outweigh all others.
-    The logarithm lets every place count. After NetMF (Qiu et al., WSDM 2018); landmarks instead of all nodes make it
-    linear in the graph's size.
+    The smoothed views are linear in these probabilities, so a few places that are visited very often outweigh all
+    others. The logarithm gives weight to every place. After NetMF (Qiu et al., WSDM 2018); landmarks instead of all
+    nodes make it linear in the size of the graph.
     """
 
     def made() -> Tensor:
@@ -342,8 +343,8 @@ def walk_view(graph: Graph, rank: int) -> Tensor:
 
 
 def wordless_bytes(nodes: int, arcs: int) -> int:
-    """What a graph without words takes in memory at once: for its structural features, or its walks (the ratios, and
-    blocks of walks or of what comes out)."""
+    """The memory for a graph without features: for its structural features, or its walks (the ratios, and blocks of
+    walks or of results)."""
     return max(structural_bytes(nodes, arcs), 4 * nodes * (_count(nodes) + 512))
 
 
@@ -367,15 +368,18 @@ def _reduced(graph: Graph, rank: int, steps: int, restart: float) -> Tensor:
 
 
 def landmarks(graph: Graph) -> Tensor:
-    """Nodes that have an edge, drawn at random; all of them, if the graph is small."""
+    """Random nodes with an edge; all of them, if the graph is small."""
     able = (graph.degree > 0).nonzero().ravel()
     drawn = torch.randperm(len(able), generator=torch.Generator().manual_seed(0)).to(able.device)
     return able[drawn[: _count(graph.num_nodes)]]
 
 
 def visit_ratios(graph: Graph, places: Tensor, steps: int, restart: float, at_once: int = 64) -> Tensor:
-    """How much likelier a walk that restarts at each node is at each of ``places [L]``, at least one step later, than a
-    walk that has forgotten where it began: ``[N, L]``. ``at_once`` places are looked for together."""
+    """How much likelier than chance a walk from each node is at each of ``places [L]``: ``[N, L]``.
+
+    The walk restarts at its node and has taken at least one step; chance is a walk that has forgotten its start.
+    ``at_once`` places are computed together.
+    """
     walk, mass = mean_adjacency(graph), arcs_of(graph).totals()
     ratios = mass.new_empty(graph.num_nodes, len(places))
     for at in range(0, len(places), at_once):
