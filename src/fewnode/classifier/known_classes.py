@@ -1,13 +1,13 @@
-"""Which of the known classes a node is: logistic regressions on its coordinates and on its features, combined with
-label propagation.
+"""The known class of a node: logistic regressions on its coordinates and on its features, combined with label
+propagation.
 
 The logit of class c at node v is a weighted sum of four terms::
 
     l_vc = a_0 f_vc + a_1 g_vc + a_2 log q1_vc + a_3 log q2_vc
 
-``f`` is the logit of a regression on the coordinates, which reach far over the edges; ``g`` that of a regression on the
-features themselves at the node and around it, which loses no rare word. ``q1`` and ``q2`` are labels propagated far and
-near over the edges. The weights ``a`` are learned on held-out nodes.
+``f`` is the logit of a regression on the coordinates, which cover a large neighbourhood. ``g`` is that of a regression
+on the features themselves, at the node and around it, which keeps rare words. ``q1`` and ``q2`` are labels propagated
+far and near over the edges. The weights ``a`` are learned on held-out nodes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,8 +45,10 @@ class ViewPCA:
     @classmethod
     @torch.no_grad()
     def fit(cls, views: Sequence[Tensor], ranks: Tensor, space: Space = MEMORY, sample: int = 20_000) -> "ViewPCA":
-        """The leading components, from a random sample of the nodes. Views of single directions or edge types, which
-        follow the six common ones, are left out."""
+        """Learn the leading components from a random sample of the nodes.
+
+        Views of single directions or edge types, which follow the six common ones, are left out.
+        """
         views, everyone = views[: len(VIEWS)], torch.arange(len(ranks), device=ranks.device)
         chosen = shuffled(everyone, torch.Generator().manual_seed(0), ranks)[:sample]
         means = [column_means(view, space) for view in views]
@@ -64,8 +66,10 @@ class ViewPCA:
         return total
 
     def coordinates(self, views: Sequence[Tensor], space: Space) -> Tensor:
-        """Coordinates ``[N, k]`` of all nodes, rounded to half precision, in which they are saved: a loaded model gives
-        the same answers. On disk in half precision where memory is bounded."""
+        """Coordinates ``[N, k]`` of all nodes, rounded to half precision, in which they are saved.
+
+        A loaded model therefore gives the same predictions. If memory is limited, they are on disk in half precision.
+        """
         shape = (len(views[0]), self.components.shape[1])
 
         def rows_of(rows: slice) -> Tensor:
@@ -77,9 +81,13 @@ class ViewPCA:
 
 @dataclass(frozen=True)
 class HopFeatures:
-    """The weighted features ``T [N, F]`` of the nodes, of their neighbours (``M T``, the mean) and over two steps
-    (``M M T``), side by side but never formed: classes are projected before they are aggregated. Narrow blocks after
-    the first ``wide`` columns, such as the vectors of texts, have no weight: the coordinates lose nothing of them."""
+    """Weighted features of the nodes (``T [N, F]``), their means over neighbours (``M T``) and over two steps (``M M
+    T``).
+
+    The three matrices are used side by side but never computed: classes are projected before they are aggregated.
+    Narrow blocks after the first ``wide`` columns, such as the vectors of texts, have no weight, because the
+    coordinates contain all of them.
+    """
 
     graph: Graph
     idf: Tensor
@@ -145,8 +153,8 @@ class HopFeatures:
     def fit(self, y: Tensor, nodes: Tensor, n_classes: int, steps: int = 25, start: Tensor | None = None) -> Tensor:
         """Weights ``[3 F + 1, C]`` of logistic regressions, each class against the others, on the ``nodes``.
 
-        A rare word needs larger weights than a common one: they are measured in units in which the loss is about
-        equally curved along all of them; the sums of squares come from random projections.
+        A rare word needs larger weights than a common one, so weights are measured in units in which the loss is about
+        equally curved in all directions. The sums of squares are estimated by random projections.
         """
         n, target = len(nodes), one_hot(y[nodes], n_classes)
         if start is None:
@@ -174,9 +182,11 @@ class HopFeatures:
 
 @dataclass(frozen=True)
 class NodeInputs:
-    """What the classes of nodes are learned from, whatever their labels: coordinates ``x [N, d]``, ``edges``, and the
-    features ``hops``, None where the coordinates lose nothing of them. Nodes are drawn at random by their ``ranks
-    [N]``, which do not depend on how they are numbered."""
+    """The inputs for learning the classes of nodes, which do not depend on labels.
+
+    These are coordinates ``x [N, d]``, ``edges``, and the features ``hops``, None if the coordinates contain all of
+    them. Nodes are drawn at random by their ``ranks [N]``, which do not depend on the numbering of nodes.
+    """
 
     x: Tensor
     edges: Operator
@@ -194,9 +204,12 @@ class NodeInputs:
 
 @dataclass(frozen=True)
 class KnownClassModel:
-    """The weights ``on_coordinates [d + 1, C]`` (the last row is the bias), fitted with the ``penalty``, and
-    ``on_features [3 F + 1, C]`` (empty where the coordinates lose nothing of the features); and the weights ``mix [4]``
-    of the two regressions and of labels propagated far and near."""
+    """The weights of the regressions and of their combination.
+
+    ``on_coordinates [d + 1, C]`` (the last row is the bias) are fitted with the ``penalty``; ``on_features [3 F + 1,
+    C]`` are empty if the coordinates contain all features. ``mix [4]`` are the weights of the two regressions and of
+    labels propagated far and near.
+    """
 
     on_coordinates: Tensor
     on_features: Tensor
@@ -205,20 +218,22 @@ class KnownClassModel:
 
     @cached_property
     def weights(self) -> Tensor:
-        """Those on coordinates, times their part in the mix."""
+        """The weights on coordinates, times their part in the mix."""
         return self.on_coordinates * self.mix[0]
 
     @cached_property
     def hops(self) -> Tensor:
-        """Those on features, times their part in the mix."""
+        """The weights on features, times their part in the mix."""
         return self.on_features * self.mix[1]
 
     @classmethod
     def fit(
         cls, inputs: NodeInputs, y: Tensor, seed: int = 0
     ) -> tuple["KnownClassModel", list[tuple[Tensor, "KnownClassModel"]]]:
-        """Learn from the labels ``y [N]`` (0..C-1, -1 where unknown). Also the nodes held out to learn the mix, with
-        the models that were fitted without them."""
+        """Learn from the labels ``y [N]`` (0..C-1, -1 where unknown).
+
+        The nodes that were held out to learn the mix are also returned, with the models that were fitted without them.
+        """
         x, space = inputs.x, inputs.edges.space
         labelled = inputs.shuffled((y >= 0).nonzero().flatten(), torch.Generator().manual_seed(seed))
         folds = _folds(labelled)
@@ -247,11 +262,11 @@ class KnownClassModel:
     def grown(
         self, fold: "KnownClassModel", held: Tensor, columns: Tensor, inputs: NodeInputs, y: Tensor
     ) -> tuple["KnownClassModel", list[tuple[Tensor, "KnownClassModel"]]]:
-        """This model, and the one that was fitted without the nodes ``held``, for labels that have come in since.
+        """This model, and the one fitted without the nodes ``held``, for labels that came later.
 
-        The regressions go on from their weights, which takes a few steps; no weight has seen the labels it is tested
-        on. The mix is learned again, for which the regression on features without the held nodes may stay as it was;
-        the penalty stays. ``columns [C]`` says where classes were, -1 for new ones.
+        The regressions continue from their weights, which takes a few steps; no weight has seen the labels it is tested
+        on. The mix is learned again, for which the regression on features without the held nodes may stay unchanged;
+        the penalty stays. ``columns [C]`` gives the former positions of classes, -1 for new ones.
         """
         labelled = (y >= 0).nonzero().flatten()
 
@@ -268,8 +283,10 @@ class KnownClassModel:
         return replace(whole, mix=mix), [(held, replace(fold, mix=mix))]
 
     def refit(self, inputs: NodeInputs, y: Tensor) -> "KnownClassModel":
-        """The model for other labels, learned from the start: weights that have seen the labels which are missing now
-        would be surer than they may be. Penalty, scales and mix stay."""
+        """The model for other labels, learned from the start. Penalty, scales and mix stay.
+
+        Weights that have seen labels which are now missing would be too certain.
+        """
         nodes = inputs.shuffled((y >= 0).nonzero().flatten())[:SELECTION]
         x, features, n_classes = inputs.x, inputs.hops, int(y.max()) + 1
         start = torch.zeros(x.shape[1] + 1, n_classes, device=x.device)
@@ -320,9 +337,9 @@ class LabelPropagation:
 
         q_vc = ((S Y)_vc + e prior_c) / (sum_c (S Y)_vc + e)
 
-    ``Y [N, C]`` are one-hot labels; ``e`` is small: a node that few labels reach has about the prior. Classes are
-    independent given the mass of labels that ``reached`` each node, far and near ``[N]``: so they can be computed in
-    blocks.
+    ``Y [N, C]`` are one-hot labels. ``e`` is small: a node that few labels reach has approximately the prior. Classes
+    are independent given the mass of labels that ``reached`` each node, far and near ``[N]``, so they can be computed
+    in blocks.
     """
 
     edges: Operator
@@ -337,7 +354,7 @@ class LabelPropagation:
         return cls(edges, y, class_prior(y, n_classes), reached)
 
     def terms(self, block: slice) -> Iterator[Tensor]:
-        """Of a block of classes, log q far and near, ``[N, block]`` each."""
+        """The terms log q of a block of classes, far and near, ``[N, block]`` each."""
         given = (self.y[:, None] == torch.arange(block.start, block.stop, device=self.y.device)).float()
         for (restart, steps), reached in zip(PROPAGATION, self.reached, strict=True):
             yield log_shares(self.edges.smooth(given, steps, restart), reached, self.prior[block])
@@ -355,7 +372,7 @@ def log_shares(arrived: Tensor, mass: Tensor, prior: Tensor) -> Tensor:
 
 
 def class_prior(y: Tensor, n_classes: int) -> Tensor:
-    """Shares of the classes among the labelled nodes, ``[C]``, with one node more of each."""
+    """Shares of the classes among the labelled nodes, ``[C]``, with one additional node of each class."""
     count = torch.bincount(y[y >= 0], minlength=n_classes).float()
     return (count + 1) / (count.sum() + n_classes)
 
@@ -415,7 +432,7 @@ def _loss_and_gradient(x: Tensor, weights: Tensor, chunk: tuple[Any, Tensor]) ->
 
 
 def minimise(start: Tensor, backward: Callable[[Tensor], float], steps: int = 60, history: int = 40) -> Tensor:
-    """Where ``backward`` is least, by L-BFGS: it returns the loss at ``w`` and leaves the gradient in ``w.grad``."""
+    """The minimum found by L-BFGS. ``backward`` returns the loss at ``w`` and stores the gradient in ``w.grad``."""
     w = start.clone().requires_grad_()
     optimizer = LBFGS([w], max_iter=steps, history_size=history, line_search_fn="strong_wolfe")
 
@@ -444,7 +461,7 @@ def _learned_mix(held_out: Sequence[tuple[Tensor, KnownClassModel]], inputs: Nod
 
 
 def shuffled(nodes: Tensor, random: torch.Generator, ranks: Tensor | None = None) -> Tensor:
-    """The nodes in a random order that depends on their ``ranks [N]``, if given, not on how they are numbered."""
+    """The nodes in a random order that depends on their ``ranks [N]``, if given, and not on their numbering."""
     nodes = nodes if ranks is None else nodes[ranks[nodes].argsort()]
     return nodes[torch.randperm(len(nodes), generator=random).to(nodes.device)]
 

@@ -1,4 +1,4 @@
-"""Inductive prediction: nodes that are added after the fit are computed from the cached rows of their neighbours."""
+"""Inductive prediction: nodes added after the fit are computed from the cached rows of their neighbours."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -31,9 +31,12 @@ from .predictions import Predictions
 
 @dataclass(frozen=True)
 class NewNodes:
-    """The nodes of the graph ``new``, which are added to another one of ``N``: their features ``x [B, F]``, known
-    classes ``y [B]`` or -1, and ``arcs [2, A]`` of positions (``N`` is the first new node): each edge both ways, with
-    ``weights [A]`` in units of the mean weight of the other graph."""
+    """The nodes of the graph ``new``, which are added to another graph of ``N`` nodes.
+
+    They have features ``x [B, F]`` and known classes ``y [B]`` or -1. ``arcs [2, A]`` are pairs of positions (``N`` is
+    the first new node), with each edge in both directions, and ``weights [A]`` are in units of the mean weight of the
+    other graph.
+    """
 
     new: Graph
     x: Tensor
@@ -51,11 +54,11 @@ class NewNodes:
         nodes: Any,
         edges: Any,
     ) -> "NewNodes":
-        """New nodes in any form, joined to each other and to those of ``graph`` by ``edges`` in any form, which count
-        as they do in the open-set ``model``.
+        """New nodes in any form, connected to each other and to nodes of ``graph`` by ``edges`` in any form.
 
         Nodes are a ``Graph`` or a table (a file, a DataFrame or a list of records). Edges are pairs of names and a
-        weight, or a table. Columns are called as those of the ``source``; labels may be left out.
+        weight, or a table; their weights are those of the open-set ``model``. Columns have the names of the ``source``;
+        labels are optional.
         """
         graph = model.use.seen(graph)
         weighted = graph.weights is not None
@@ -101,7 +104,7 @@ class NewNodes:
         return cls(new, *(part.to(graph.device) for part in parts))
 
     def predicted(self, graph: Graph, task: OpenSetTask) -> Predictions:
-        """Their predictions by the ``task``, whose model has its cached state; their numbers follow those of the
+        """The predictions of the ``task``, whose model has its cached state. New nodes are numbered after those of the
         graph."""
         rows = self._with_nearest(graph, task.model).rows(graph, task.model)
         ids = torch.arange(len(rows.y), device=graph.device)
@@ -180,9 +183,11 @@ class NewNodes:
 
 
 class Neighbourhood:
-    """The new nodes and, after them, old nodes whose rows change with them, ``n`` together: those that are ``touched``
-    by new edges. ``arcs [n, n]`` are the new edges, ``near`` all edges between these nodes, ``mass [n, 1]`` the
-    weight of all edges of a node, ``before`` of those it had."""
+    """The new nodes, followed by the old nodes that are ``touched`` by new edges, ``n`` together.
+
+    ``arcs [n, n]`` are the new edges, ``near`` all edges between these nodes, ``mass [n, 1]`` the weight of all edges
+    of a node, and ``before`` the weight of the edges it had before.
+    """
 
     def __init__(self, graph: Graph, new: NewNodes) -> None:
         n_old, self.n_new, device = graph.num_nodes, len(new.y), graph.device
@@ -210,16 +215,20 @@ class Neighbourhood:
         return ((self.arcs @ h) / self.mass.clamp(min=1e-9))[: self.n_new]
 
     def two_steps(self, h: Tensor, means: Tensor) -> Tensor:
-        """The new rows of the mean over two-step walks of ``h [n, d]``; ``means`` are those over the neighbours that
-        the touched nodes had."""
+        """The new rows of the mean over two-step walks of ``h [n, d]``.
+
+        ``means`` are the former means over the neighbours of the touched nodes.
+        """
         total = self.arcs @ h
         total[self.n_new :] += self.before[self.n_new :] * means
         shares = self.mass.clamp(min=1e-9)
         return ((self.arcs @ (total / shares)) / shares)[: self.n_new]
 
     def smoothed(self, h: Tensor, old: Tensor, restart: float) -> Tensor:
-        """The new rows of personalised PageRank of ``h [n, d]``, where those of the old nodes were ``old``: a few steps
-        among the nodes here, while what reaches them from all others stays as it was."""
+        """The new rows of personalised PageRank of ``h [n, d]``, given the ``old`` rows of the old nodes.
+
+        A few steps are taken among the nodes here, while the contribution of all other nodes stays unchanged.
+        """
         n, rest = self.n_new, 1 - restart
         given, had = restart * h, (self.before[n:] + 1).sqrt()
         inside = torch.cat([torch.zeros_like(h[:n]), old / had])
@@ -232,7 +241,7 @@ class Neighbourhood:
         return z[:n]
 
     def links(self, graph: Graph, basis: Tensor) -> Tensor:
-        """The reduced neighbour lists (TF-IDF) of the new nodes: only old nodes have a direction in the basis."""
+        """The reduced neighbour lists (TF-IDF) of the new nodes; only old nodes have a direction in the basis."""
         new_lists = (self.pattern @ torch.ones_like(self.before))[: self.n_new, 0]
         lists = torch.cat([new_lists, graph.degree[self.touched].float()])[:, None]
         rarity = torch.log((1 + graph.num_nodes) / (2 + lists)) + 1  # every node is in its own list too

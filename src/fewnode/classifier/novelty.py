@@ -1,4 +1,4 @@
-"""Is a node of a known class, of one of a few new classes, or of none of these ("other")?
+"""The novelty model: does a node belong to a known class, to a new class, or to none of these ("other")?
 
 A multinomial logit over a few features, whose weights are learned on simulated novel classes::
 
@@ -7,10 +7,10 @@ A multinomial logit over a few features, whose weights are learned on simulated 
     u_other = log(exp(w' . (node features, 1)) + exp(a u_c + b named_c + d))
     p       = softmax(u + offsets)
 
-The features are such that weights learned on one class transfer to another. ``c`` is the cluster that the node is most
-like, of clusters that nobody has named: ``u_c`` is the utility that a new class would have whose examples are the core
-of the cluster, ``named_c`` says how much this core looks like a named class. ``offsets`` say how common the groups are,
-compared with the simulations.
+The features are chosen such that weights learned on one class transfer to another. ``c`` is the most similar of the
+clusters that nobody has named. ``u_c`` is the utility of a new class whose examples are the core of the cluster, and
+``named_c`` is the similarity of this core to a named class. ``offsets`` express how common the groups are, compared
+with the simulations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,8 +39,8 @@ N_NODE, N_CLASS = 4, 4  # node features that have weights (the last two are part
 class Direction:
     """The ridge directions of a new class, from the mean of its examples.
 
-    ``weights [d, 2]`` belong to the total covariance and to that within classes; ``std`` is the standard deviation of
-    labelled nodes along the first, ``examples`` the mean score of the examples in this unit; ``length`` is the squared
+    ``weights [d, 2]`` belong to the total covariance and to that within classes. ``std`` is the standard deviation of
+    labelled nodes along the first, ``examples`` the mean score of the examples in this unit, and ``length`` the squared
     length of their mean in the second metric.
     """
 
@@ -52,8 +52,11 @@ class Direction:
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean and covariances of labelled nodes, the inverses (with a ridge), and the linear discriminant functions of the
-    known classes, ``discriminants [d + 1, C]`` with the bias last."""
+    """Statistics of the labelled nodes.
+
+    These are their mean and covariances, the inverses (with a ridge), and the linear discriminant functions of the
+    known classes, ``discriminants [d + 1, C]`` with the bias last.
+    """
 
     mean: Tensor
     total: Tensor
@@ -64,8 +67,10 @@ class Moments:
     @classmethod
     @torch.no_grad()
     def of(cls, x: Tensor, y: Tensor, ranks: Tensor, ridge_total: float = 3.0, ridge_within: float = 1.0) -> "Moments":
-        """Of the nodes with ``y [N] >= 0``; of all nodes where fewer than 50 have a label, as hardly any of them is of
-        a new class. The ridges are in units of the mean variance."""
+        """Statistics of the nodes with ``y [N] >= 0``. The ridges are in units of the mean variance.
+
+        If fewer than 50 nodes have a label, all nodes are used, because very few of them belong to a new class.
+        """
         random = torch.Generator().manual_seed(0)
         labelled = shuffled((y >= 0).nonzero().flatten(), random, ranks)[:SAMPLE]
         enough = len(labelled) >= 50
@@ -94,7 +99,8 @@ class Moments:
         return root
 
     def directions(self, examples: Tensor, description: Tensor | None) -> tuple[Direction, ...]:
-        """Those of the examples ``[K, d]``, and of a description's coordinates ``[d]``, whichever there are."""
+        """The directions of the examples ``[K, d]`` and of the coordinates ``[d]`` of a description, if there are
+        any."""
         parts = [examples] * bool(len(examples)) + ([] if description is None else [description[None]])
         return tuple(self.direction(part) for part in parts)
 
@@ -113,10 +119,11 @@ class Moments:
 
 @torch.no_grad()
 def node_features(x: Tensor, moments: Moments, logits: Tensor, alone: Tensor, masses: Tensor) -> Tensor:
-    """Features ``[n, 6]`` of nodes being of no known class, in the order of ``NODE_FEATURES``: log probability of the
-    best known class, energy (log-sum-exp) of the regression, log share of labelled nodes around the node, distance to
-    the nearest known class mean; then two parts of the class features: log-sum-exp of the known classes' discriminants,
-    and the node's length in the metric within classes.
+    """Features ``[n, 6]`` that indicate that a node belongs to no known class, in the order of ``NODE_FEATURES``.
+
+    They are the log probability of the best known class, the energy (log-sum-exp) of the regression, the log share of
+    labelled nodes around the node, the distance to the nearest known class mean, and two parts of the class features:
+    the log-sum-exp of the known classes' discriminants, and the node's length in the metric within classes.
 
     Args:
         x: coordinates ``[n, d]``.
@@ -133,7 +140,7 @@ def node_features(x: Tensor, moments: Moments, logits: Tensor, alone: Tensor, ma
 
 
 def propagated_masses(edges: Operator, y: Tensor) -> Tensor:
-    """What reaches each node of the labelled ones, and of all nodes, in near label propagation, ``[N, 2]``."""
+    """The mass of labelled nodes and of all nodes that reaches each node in near label propagation, ``[N, 2]``."""
     (restart, steps), labelled = PROPAGATION[1], (y >= 0).float()
     return edges.smooth(torch.stack([labelled, torch.ones_like(labelled)], 1), steps=steps, restart=restart)
 
@@ -142,18 +149,23 @@ def propagated_masses(edges: Operator, y: Tensor) -> Tensor:
 def seen_without(
     inputs: NodeInputs, y: Tensor, model: KnownClassModel, nodes: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Moments]:
-    """Some nodes as they are when only the labels ``y [N]`` are known, on which the ``model`` was fitted: coordinates,
-    features, logits of the known classes; and the moments then."""
+    """Some nodes as seen when only the labels ``y [N]`` are known, on which the ``model`` was fitted.
+
+    The result holds coordinates, features and logits of the known classes, and the moments.
+    """
     moments, masses = Moments.of(inputs.x, y, inputs.ranks), propagated_masses(inputs.edges, y)
     rows, (logits, alone) = inputs.rows(nodes), model.logits(inputs, y, nodes)
     return rows, node_features(rows, moments, logits, alone, masses[nodes]), logits, moments
 
 
 def class_features(projections: Tensor, nodes: Tensor, directions: Sequence[Direction]) -> Tensor:
-    """Features ``[n, 4 D]`` of nodes being of a new class, from ``projections [n, 2 D]`` on its directions and the node
-    features ``nodes [n, 6]``. Four for each direction: the ridge score in standard deviations of labelled nodes; the
-    same in units of the examples' score; the margin of its linear discriminant over those of the known classes; the
-    cosine in the metric within classes."""
+    """Features ``[n, 4 D]`` that indicate that a node belongs to a new class.
+
+    They are computed from ``projections [n, 2 D]`` on its directions and the node features ``nodes [n, 6]``. There are
+    four for each direction: the ridge score in standard deviations of labelled nodes, the same in units of the
+    examples' score, the margin of its linear discriminant over those of the known classes, and the cosine in the metric
+    within classes.
+    """
     found = []
     for (far, within), direction in zip(projections.T.unflatten(0, (-1, 2)), directions, strict=True):
         ridge = far / direction.std
@@ -164,8 +176,10 @@ def class_features(projections: Tensor, nodes: Tensor, directions: Sequence[Dire
 
 
 def left_out_features(x: Tensor, nodes: Tensor, moments: Moments, description: Tensor | None = None) -> Tensor:
-    """Class features ``[K, 4 D]`` of the examples ``x [K, d]`` of a class with the node features ``nodes``, each by the
-    directions of the others (and of the description); there are none of a single example."""
+    """Class features ``[K, 4 D]`` of the examples ``x [K, d]`` of a class with the node features ``nodes``.
+
+    Each example is projected on the directions of the others (and of the description). A single example has none.
+    """
     rows = [nodes.new_zeros(0, N_CLASS if description is None else 2 * N_CLASS)]
     for i in range(len(x) if len(x) > 1 else 0):
         directions = moments.directions(torch.cat([x[:i], x[i + 1 :]]), description)
@@ -187,8 +201,11 @@ def utilities(nodes: Tensor, classes: Tensor, new: Tensor, other: Tensor) -> Ten
 
 @dataclass(frozen=True)
 class NoveltyModel:
-    """Weights of the features for a ``new`` class (node, class, bias) and for ``other`` (node, bias), and the weights
-    ``(a, b, d)`` of clusters that are ``unnamed``; empty where nothing was learned of these."""
+    """Weights of the novelty features.
+
+    There are weights for a ``new`` class (node, class, bias), for ``other`` (node, bias), and the weights ``(a, b, d)``
+    of ``unnamed`` clusters, which are empty if nothing was learned about clusters.
+    """
 
     new: tuple[float, ...]
     other: tuple[float, ...]
@@ -196,7 +213,7 @@ class NoveltyModel:
 
     @property
     def width(self) -> int:
-        """How many class features there are: four from the examples, four from the description, or both."""
+        """The number of class features: four from the examples, four from the description, or both."""
         return len(self.new) - N_NODE - 1
 
     def utilities(self, nodes: Tensor, classes: Tensor) -> Tensor:
@@ -204,8 +221,10 @@ class NoveltyModel:
         return utilities(nodes, classes, nodes.new_tensor(self.new), nodes.new_tensor(self.other))
 
     def with_clusters(self, u: Tensor, clusters: "Clusters | None", x: Tensor, nodes: Tensor) -> Tensor:
-        """The utilities ``u [n, G]`` of nodes with coordinates ``x [n, d]`` and features ``nodes [n, 6]``, in which
-        clusters are part of other."""
+        """The utilities ``u [n, G]``, with clusters as part of other.
+
+        The nodes have coordinates ``x [n, d]`` and features ``nodes [n, 6]``.
+        """
         if clusters is None or not self.unnamed:
             return u
         a, b, bias = self.unnamed
@@ -213,8 +232,8 @@ class NoveltyModel:
         return torch.cat([u[:, :-1], torch.logaddexp(u[:, -1], a * best + b * named + bias)[:, None]], 1)
 
     def margins(self, x: Tensor, nodes: Tensor, classes: Tensor, clusters: "Clusters | None") -> Tensor:
-        """Log odds ``[n]`` of one new class, with features ``classes [n, 4 D]``, against other; of no node where there
-        are no such features."""
+        """Log odds ``[n]`` of one new class, with features ``classes [n, 4 D]``, against other; empty without
+        features."""
         x, nodes = x[: len(classes)], nodes[: len(classes)]
         u = self.with_clusters(self.utilities(nodes, classes[:, None, : self.width]), clusters, x, nodes)
         return u[:, 1] - u[:, 2]
@@ -229,10 +248,11 @@ DEFAULT = NoveltyModel(
 
 @dataclass(frozen=True)
 class Clusters:
-    """Clusters of nodes that are probably of no class with labels or examples: each may be a class that nobody named.
+    """Clusters of nodes that probably belong to no class with labels or examples: each may be a class that nobody
+    named.
 
-    ``directions`` are those of their cores, from the ``mean [d]`` of labelled nodes; ``named [K]`` says how much a core
-    looks like the likest named class: its mean log odds against other.
+    ``directions`` are those of their cores, from the ``mean [d]`` of labelled nodes. ``named [K]`` is the similarity of
+    a core to the likeliest named class: its mean log odds against other.
     """
 
     directions: tuple[Direction, ...]
@@ -244,8 +264,11 @@ class Clusters:
     def find(
         cls, x: Tensor, utilities: Tensor, groups: Tensor, moments: Moments, most: int = 8, core: int = 10
     ) -> "Clusters | None":
-        """At ``most`` so many, by k-means in the metric within classes, of nodes with coordinates ``x [n, d]``,
-        ``utilities`` and probabilities ``groups [n, G]``; the ``core`` is the nodes nearest to the centre."""
+        """Find ``most`` clusters or fewer by k-means in the metric within classes.
+
+        The nodes have coordinates ``x [n, d]``, ``utilities`` and probabilities ``groups [n, G]``. The ``core`` is the
+        nodes nearest to the centre.
+        """
         from sklearn.cluster import KMeans  # takes a second to import
 
         weight = (1 - groups[:, 0]) * (1 - groups[:, 1:-1].sum(1))
@@ -266,7 +289,8 @@ class Clusters:
         return cls(tuple(moments.direction(x[part]) for part in nodes), named, moments.mean)
 
     def scores(self, model: NoveltyModel, x: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """``[n]``: utility of the cluster that a node is most like, and how much this one looks like a named class."""
+        """``[n]``: the utility of the cluster most similar to a node, and the similarity of this cluster to a named
+        class."""
         weights = torch.cat([one.weights for one in self.directions], 1)
         features = class_features(x @ weights - self.mean @ weights, nodes, self.directions)
         best, at = model.utilities(nodes, features.unflatten(1, (-1, N_CLASS)))[:, 1:-1].max(1)
@@ -277,7 +301,7 @@ class Clusters:
 
 
 def checked_priors(priors: Mapping[str, float] | None, new: Sequence[str], other: str) -> dict[str, float]:
-    """Shares that a user gave for new classes and for ``other``; impossible ones are refused by name."""
+    """Shares that a user gave for new classes and for ``other``; impossible shares are refused by name."""
     given = dict(priors or {})
     for name, share in given.items():
         if name not in (*new, other):
@@ -291,13 +315,14 @@ def checked_priors(priors: Mapping[str, float] | None, new: Sequence[str], other
 
 @torch.no_grad()
 def known_share(held: Tensor, pool: Tensor, least: float = 0.3) -> float:
-    """The share of known nodes in a pool, by the novelty scores of the ``pool [P]`` and those ``held [H]`` of labelled
-    nodes that the model has not seen.
+    """The share of known nodes in a pool.
 
-    If labels are missing at random, the known nodes of the pool have the scores of the held-out ones, and those of new
-    classes have higher scores: so the share of the pool below a threshold, divided by the share of the held-out nodes
-    there, is the known share or more. The result is the least of these ratios (with one standard error added), for
-    thresholds below which ``least`` of the held-out nodes or more are found (Blanchard, Lee, Scott 2010).
+    It is estimated from the novelty scores of the ``pool [P]`` and those ``held [H]`` of labelled nodes that the model
+    has not seen. If labels are missing at random, the known nodes of the pool have the scores of the held-out nodes,
+    and the nodes of new classes have higher scores. The share of the pool below a threshold, divided by the share of
+    the held-out nodes below it, is therefore the known share or more. The result is the smallest of these ratios (plus
+    one standard error), over thresholds below which ``least`` or more of the held-out nodes lie (Blanchard, Lee, Scott
+    2010).
     """
     thresholds = held.double().quantile(torch.linspace(least, 1, 36, dtype=torch.float64, device=held.device))
     below = (
@@ -311,12 +336,12 @@ def known_share(held: Tensor, pool: Tensor, least: float = 0.3) -> float:
 
 @torch.no_grad()
 def other_part(utilities: Tensor, groups: Tensor, each: Tensor, left_out: Sequence[Tensor]) -> float:
-    """The part of other in what is of no known class, by the log odds ``left_out`` of the examples of each new class
-    against other, each example left out in turn.
+    """The part of other among nodes of no known class.
 
-    Half of the members of a class are as far above other as half of its examples: so twice the nodes there are the
-    members, and what is left is other. ``groups [n, G]`` are probabilities that suppose the simulations' proportions;
-    with few examples, the result stays near these.
+    It is estimated from the log odds ``left_out`` of the examples of each new class against other, each example left
+    out in turn. Half of the members of a class have larger log odds than half of its examples, so twice the number of
+    nodes there is the number of members, and the rest is other. ``groups [n, G]`` are probabilities under the
+    proportions of the simulations; with few examples, the result stays near these proportions.
     """
     novel, best = each * (1 - groups[:, 0]), utilities[:, 1:-1].argmax(1)
     total, members = float(novel.sum().clamp(min=1e-9)), 0.0
@@ -335,10 +360,12 @@ def other_part(utilities: Tensor, groups: Tensor, each: Tensor, left_out: Sequen
 
 @dataclass(frozen=True)
 class Priors:
-    """How common classes are among the nodes without a label, relative to the simulations: ``offsets [G]`` of the
-    utilities of the groups (known, each direction, other), and ``weights [C]`` of the known classes within theirs.
-    ``received`` and ``due [C]`` are the nodes that each known class gets without these weights, and those that are due
-    if labels are missing at random."""
+    """How common classes are among the unlabelled nodes, relative to the simulations.
+
+    ``offsets [G]`` apply to the utilities of the groups (known, each direction, other), and ``weights [C]`` to the
+    known classes within their group. ``received [C]`` is the number of nodes that each known class gets without these
+    weights, and ``due [C]`` the expected number if labels are missing at random.
+    """
 
     offsets: Tensor
     weights: Tensor
@@ -358,14 +385,14 @@ class Priors:
         left_out: Sequence[Tensor] = (),
         at_random: Sequence[bool] | None = None,
     ) -> "Priors":
-        """From the pool's ``utilities [n, G]`` and probabilities of the known classes ``known [n, C]``.
+        """Estimate priors from the pool's ``utilities [n, G]`` and probabilities ``known [n, C]`` of the known classes.
 
-        ``share`` of the nodes are estimated to be known; groups in ``fixed`` get exactly the share given there; the
-        others keep their proportions in the simulations, but for the part of other, which the examples ``left_out``
-        tell (see ``other_part``; expectation maximisation moves members of large new classes to other). A known class
-        that receives clearly more than its part of the ``labelled [C]`` nodes allows is reduced to that: the surplus
-        belongs to a class that has no labels yet. Classes whose labels are not missing ``at_random`` stay as they are.
-        ``weight [n]`` says how many nodes each stands for.
+        ``share`` of the nodes are estimated to be known. Groups in ``fixed`` get exactly the share given there. The
+        others keep their proportions in the simulations, except for the part of other, which is estimated from the
+        examples ``left_out`` (see ``other_part``; expectation maximisation moves members of large new classes to
+        other). A known class that receives clearly more nodes than its part of the ``labelled [C]`` nodes allows is
+        reduced to that part: the surplus belongs to a class without labels. Classes whose labels are not missing
+        ``at_random`` stay unchanged. ``weight [n]`` is the number of nodes that each node stands for.
         """
         stated, n = dict(fixed or {}), len(utilities)
         each = torch.full_like(utilities[:, 0], 1 / n) if weight is None else (weight / weight.sum()).to(utilities)
@@ -397,7 +424,7 @@ class Priors:
         return cls(offsets, weights, received * n, due * n)
 
     def probabilities(self, utilities: Tensor, known: Tensor) -> Tensor:
-        """Of the known classes, each direction and other, ``[n, C + G - 1]``."""
+        """Probabilities of the known classes, each direction and other, ``[n, C + G - 1]``."""
         groups = (utilities + self.offsets).softmax(1).float()
         joint = torch.cat([groups[:, :1] * known * self.weights, groups[:, 1:]], 1)
         return joint / joint.sum(1, keepdim=True).clamp(min=1e-12)

@@ -1,4 +1,4 @@
-"""Open-set classification: is a node of a known class, of one of a few new ones, or of none of these?"""
+"""Open-set classification: a node belongs to a known class, to one of a few new classes, or to none of these."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -49,9 +49,12 @@ MODEL, TENSORS, CACHED = "open_set.json", "open_set.safetensors", "cached_state.
 
 @dataclass(frozen=True)
 class Reference:
-    """Labelled nodes that were held out, and a sample of the unlabelled ``nodes``, as a model without the labels of the
-    former sees them: coordinates ``x`` and ``features`` of the held-out nodes, then of the others. ``fold`` is that
-    model, and ``held`` the nodes it has not seen; None where there are several, because labels are few."""
+    """Held-out labelled nodes and a sample of the unlabelled ``nodes``, as seen by a model without the labels of the
+    former.
+
+    Coordinates ``x`` and ``features`` are those of the held-out nodes, then of the others. ``fold`` is that model, and
+    ``held`` are the nodes it has not seen; both are None if there are several models, because labels are few.
+    """
 
     x: Tensor
     features: Tensor
@@ -77,21 +80,21 @@ class Reference:
 
 @dataclass(frozen=True)
 class OpenSetModel:
-    """What is learned of a graph before any new class is named.
+    """What is learned from a graph before any new class is defined.
 
     Args:
         classes: names of the known classes.
         x, y: coordinates ``[N, d]`` of the nodes, and their known classes ``[N]``, -1 where unknown.
-        ranks: ``[N]``, by which nodes are drawn at random (``Graph.ranks``).
-        log_known: ``[N, C]``, log probability of each known class, if the node is of one.
+        ranks: ``[N]``, the order in which nodes are drawn at random (``Graph.ranks``).
+        log_known: ``[N, C]``, log probability of each known class, given that the node belongs to one.
         features: ``[N, 6]``, see ``node_features``.
-        moments, simulated: what directions of new classes are computed from; what simulated novel classes show.
-        sources, pca, known: compute rows of x, log_known and features again, for explanations and new nodes: what views
-            are made from, their principal components, and the model of the known classes.
+        moments, simulated: the basis of the directions of new classes, and the results of simulated novel classes.
+        sources, pca, known: compute rows of x, log_known and features again, for explanations and new nodes: the inputs
+            of the views, their principal components, and the model of the known classes.
         reference: held-out nodes beside unlabelled ones, from which the share of known nodes is estimated.
-        cached: rows of the nodes in every smoothing, by name: new nodes are computed from their neighbours' rows.
-        use: how edges count. Views of single directions and edge types are not used.
-        chosen: known classes whose labels were chosen by hand (``grow``), so that nothing tells how many are missing.
+        cached: rows of the nodes in every smoothing, by name: new nodes are computed from the rows of their neighbours.
+        use: the weights of edges. Views of single directions and edge types are not used.
+        chosen: known classes whose labels were chosen by hand (``grow``), so the number of missing labels is unknown.
     """
 
     classes: tuple[str, ...]
@@ -126,8 +129,8 @@ class OpenSetModel:
     ) -> "OpenSetModel":
         """Learn the known ``classes`` from the labels ``y [N]`` (positions in ``classes``; -1: unknown).
 
-        ``space`` is where rows of all nodes go, if the graph is on disk. ``progress`` is told what is being done, and
-        which part of it is done. ``names [C, dim]`` are the vectors that the text encoder gives to the classes' names.
+        ``space`` stores the rows of all nodes if the graph is on disk. ``progress`` is called with the name of a step
+        and the part of it that is done. ``names [C, dim]`` are the text encoder's vectors of the class names.
         """
         seen = views.use.seen(graph)
         progress("making the views", 0.0)
@@ -150,8 +153,10 @@ class OpenSetModel:
 
     @torch.no_grad()
     def grown(self, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress) -> "OpenSetModel":
-        """The model for labels that have come in since, also of further classes: views, coordinates and what was
-        simulated stay, known classes and the share of known nodes are learned again. The graph is in memory."""
+        """The model for labels that came later, including labels of further classes. The graph is in memory.
+
+        Views, coordinates and simulations stay; known classes and the share of known nodes are learned again.
+        """
         inputs, reference = self.inputs(graph), self.reference
         progress("learning the known classes", 0.0)
         if reference is None or reference.fold is None:  # few labels are learned quickly
@@ -201,11 +206,11 @@ class OpenSetModel:
         pool: Tensor | None = None,
         descriptions: Mapping[str, Tensor] | None = None,
     ) -> "OpenSetTask":
-        """Classification with new classes shown by the nodes ``examples``, by ``descriptions`` (their coordinates), or
-        by both; ``fixed`` shares are not estimated.
+        """Classification with new classes, defined by the nodes ``examples``, by ``descriptions`` (their coordinates),
+        or both.
 
-        The nodes ``others`` are examples of no class. Priors are estimated on 8,192 of the nodes ``pool``, by default
-        all that have no label.
+        The nodes ``others`` are examples of no class. Shares in ``fixed`` are not estimated. Priors are estimated on
+        8,192 of the nodes ``pool``, by default all nodes without a label.
         """
         nodes = (self.y < 0).nonzero().flatten() if pool is None else pool
         nodes = nodes if len(nodes) else torch.arange(len(self.y), device=self.y.device)
@@ -215,15 +220,20 @@ class OpenSetModel:
         return replace(task, descriptions=dict(descriptions or {})).with_examples(examples, others)
 
     def nearest(self, shots: float, described: bool = False) -> Simulated:
-        """What was simulated with the number of examples nearest to ``shots``, by ratio; of classes that were
-        ``described``, if there are any."""
+        """The simulations whose number of examples is nearest to ``shots``, by ratio.
+
+        For ``described`` classes, these are simulations with descriptions, if there are any.
+        """
         found = [one for one in self.simulated if one.described == described] or list(self.simulated)
         return min(found, key=lambda one: abs(math.log((one.shots + 0.1) / (shots + 0.1))))
 
     def cached_state(self, graph: Graph, views: Views, space: Space) -> dict[str, Tensor]:
-        """The rows that new nodes need, before the views are centred, in half precision: ``words`` and
-        ``links`` as they are, their means over the neighbours, smoothed near and far; and labels and the mass of all
-        nodes ``[N, C + 1]`` propagated far and near. Of a graph on disk they are kept in ``space``."""
+        """The rows that new nodes need, before the views are centred, in half precision.
+
+        These are ``words`` and ``links`` unchanged, averaged over neighbours, and smoothed near and far, and the labels
+        and the mass of all nodes ``[N, C + 1]`` propagated far and near. For a graph on disk they are stored in
+        ``space``.
+        """
         made, sources, graph = views(graph), views.sources(graph), self.use.seen(graph)
         mean, lists, n = mean_adjacency(graph), neighbour_lists(graph), graph.num_nodes
         cached = {
@@ -238,7 +248,7 @@ class OpenSetModel:
         return cached | self.label_state(graph, space)
 
     def label_state(self, graph: Graph, space: Space = MEMORY) -> dict[str, Tensor]:
-        """Those rows that depend on labels."""
+        """The cached rows that depend on labels."""
         inputs, n = self.inputs(graph), len(self.classes)
 
         def given(rows: slice) -> Tensor:
@@ -255,15 +265,17 @@ class OpenSetModel:
         return cached
 
     def inputs(self, graph: Graph) -> NodeInputs:
-        """What the known classes were learned from."""
+        """The inputs from which the known classes were learned."""
         seen = self.use.seen(graph)
         hops = HopFeatures.of(seen, self.sources) if len(self.known.hops) else None
         return NodeInputs(self.x, normalized_adjacency(seen), self.ranks, hops)
 
     def with_rows(self, x: Tensor, alone: Tensor, labels: Tensor, mass: Tensor) -> "OpenSetModel":
-        """The model with other rows than those of the graph: of nodes with the coordinates ``x [B, d]``, the logits
-        ``alone [B, C]`` of the regressions, and what reaches them of the ``labels [2, B, C]``, far and near, and of the
-        ``mass [B]`` of all nodes, near."""
+        """The model with the rows of other nodes in place of those of the graph.
+
+        The nodes have the coordinates ``x [B, d]`` and the logits ``alone [B, C]`` of the regressions. ``labels [2, B,
+        C]`` is what reaches them of the labels, far and near, and ``mass [B]`` what reaches them of all nodes, near.
+        """
         labelled = labels.sum(2, keepdim=True)
         masses = torch.stack([labelled[1, :, 0], mass], 1)
         shares = log_shares(labels.clone(), labelled, class_prior(self.y, alone.shape[1]))
@@ -276,11 +288,11 @@ class OpenSetModel:
 class OpenSetTask:
     """New classes beside the known ones: their ``examples`` and ``directions`` by name, and the ``priors``.
 
-    Groups are: known (all together), each new class, other. Examples of no class (``others``) have a direction too, and
-    a share before that of the rest of "other"; predictions have the sum of both. ``novelty`` are the models for the
+    Groups are: known (all together), each new class, other. Examples of no class (``others``) also have a direction,
+    and a share before that of the rest of "other"; predictions have the sum of both. ``novelty`` are the models for the
     number of examples of each direction, and for the mean number. ``fixed`` shares are given by name; the others are
-    estimated on the nodes ``pool``, a sample of ``size``. ``descriptions`` are coordinates of what is said of a class;
-    ``clusters`` of the pool may be classes that nobody named.
+    estimated on the nodes ``pool``, a sample of ``size``. ``descriptions`` are the coordinates of the descriptions of
+    classes. ``clusters`` of the pool may be classes that nobody named.
     """
 
     model: OpenSetModel
@@ -298,18 +310,18 @@ class OpenSetTask:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """New classes first, then the known ones, then other."""
+        """New classes first, then known classes, then other."""
         known = [name for name in self.model.classes if name not in self.examples]
         return (*self.examples, *known, self.other)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Of each class: new, known or other."""
+        """The kind of each class: new, known or other."""
         n_new = len(self.examples)
         return (*["new"] * n_new, *["known"] * (len(self.classes) - n_new - 1), "other")
 
     def with_examples(self, examples: Mapping[str, Tensor], others: Tensor | None = None) -> "OpenSetTask":
-        """The same task with other examples, and other examples of no class, if they are given."""
+        """The same task with other examples, and with other examples of no class, if given."""
         others = self.others if others is None else others
         shown = {**examples, self.other: others} if len(others) else dict(examples)
         shots = [len(nodes) for nodes in shown.values()]
@@ -384,8 +396,11 @@ class OpenSetTask:
         return self.model.log_known[nodes][:, self._kept()].softmax(1)
 
     def surplus(self) -> dict[str, tuple[int, int]]:
-        """Known classes that receive clearly more of the unlabelled nodes than are due if labels are missing at random:
-        how many they receive, and how many are due."""
+        """Known classes that receive clearly more of the unlabelled nodes than expected if labels are missing at
+        random.
+
+        The values are the number that each receives and the expected number.
+        """
         scale, names = self.size / max(len(self.pool), 1), [self.model.classes[i] for i in self._kept()]
         pairs = zip(names, (scale * self.priors.received).tolist(), (scale * self.priors.due).tolist(), strict=True)
         more = ((*each, each[1] > 1.5 * each[2] + 3 * each[2] ** 0.5 + 10) for each in pairs)
@@ -420,7 +435,7 @@ class OpenSetTask:
         return torch.cat([new, known, other.sum(1, keepdim=True)], 1)
 
     def counts(self, probabilities: Tensor, accepted: Tensor) -> Counts:
-        """Expected counts over some rows, of which only the ``accepted`` get a label."""
+        """Expected counts over some rows, of which only the ``accepted`` ones get a label."""
         n_new = len(self.examples)
         new, known, other = probabilities.tensor_split([n_new, probabilities.shape[1] - 1], 1)
         best, groups = collapsed(torch.cat([known, new, other], 1), known.shape[1])
@@ -431,20 +446,20 @@ class OpenSetTask:
         return expectation(tuple(self.examples), counts, self.simulated().gaps)
 
     def simulated(self) -> Simulated:
-        """The simulations that are most like this task."""
+        """The simulations that are most similar to this task."""
         return self.model.nearest(_mean([len(nodes) for nodes in self.examples.values()]), bool(self.descriptions))
 
     def other_f1(self) -> float | None:
-        """F1 of other in simulations with a class that nobody named; None where there were none."""
+        """F1 of other in simulations with a class that nobody named; None if there were none."""
         found = self.simulated().truth.get("other")
         return sum(found) / len(found) if found else None
 
     def band_accuracy(self, band: int, probability: float, rows: int) -> Estimate:
-        """The accuracy to expect of ``rows`` whose classes have a mean ``probability``, in a ``band`` of a tenth."""
+        """The expected accuracy of ``rows`` whose classes have a mean ``probability``, in a ``band`` of a tenth."""
         return estimate(probability, self.simulated().gaps.get(f"band {band}", ()), rows)
 
     def expect(self, probabilities: Tensor, accepted: Tensor) -> Expectation:
-        """The accuracy to expect of rows with these probabilities, of which only the ``accepted`` get a label."""
+        """The expected accuracy of rows with these probabilities, of which only the ``accepted`` ones get a label."""
         return self.expectation(self.counts(probabilities, accepted))
 
 
@@ -462,8 +477,10 @@ def _mean(shots: Sequence[int]) -> float:
 
 
 def described_rows(graph: Graph, sources: ViewSources, pca: ViewPCA, vectors: Tensor) -> Tensor:
-    """Coordinates ``[K, d]`` that nodes would have whose texts, and all texts around them, had these vectors
-    ``[K, dim]``, without words and links."""
+    """Coordinates ``[K, d]`` of nodes whose texts, and all texts around them, have these vectors ``[K, dim]``.
+
+    The nodes have no words and no links.
+    """
     columns = meaning_columns(graph)
     some = feature_rows(graph.x, slice(0, min(graph.num_nodes, 8_192)))
     lengths = feature_columns(some, columns).to_dense().norm(dim=1)  # those of texts beside words: less than one
@@ -484,8 +501,10 @@ def meaning_columns(graph: Graph) -> slice:
 
 
 def known_labels(graph: Graph, known: KnownClasses | None) -> tuple[Tensor, tuple[str, ...]]:
-    """The labels ``y [N]`` that count (-1: none) and the names of their classes: every labelled class, or of a data
-    set's model only those it ``known``."""
+    """The labels ``y [N]`` that count (-1: none) and the names of their classes.
+
+    These are all labelled classes; for the model of a data set, only the classes that it ``known``.
+    """
     ids = [int(c) for c in class_sizes(graph).nonzero()[0]]
     ids = [c for c in ids if known is None or class_name(graph, c) in known.names()]
     if not ids:
@@ -499,18 +518,18 @@ def known_labels(graph: Graph, known: KnownClasses | None) -> tuple[Tensor, tupl
 
 
 def other_name(classes: Sequence[str]) -> str:
-    """What a node of no class is called."""
+    """The name of the class of nodes that belong to no class."""
     return NONE_OF_THESE if OTHER in classes else OTHER
 
 
 def views_of(model: Method, graph: Graph) -> Views:
-    """The views of the method, if it has any, else fresh ones."""
+    """The views of the method, if it has any; otherwise new ones."""
     own, blocks = getattr(model, "views", None), tuple(graph.blocks.values())
     return own if isinstance(own, Views) else Views(graph.num_features, blocks=blocks).to(graph.device).fit(graph)
 
 
 def open_set_space(graph: Graph, views: Views, y: Tensor, classes: tuple[str, ...]) -> Space:
-    """Where the open-set model of these views and labels is kept: in the store of the graph, if it is on disk."""
+    """The place of the open-set model of these views and labels: in the store of the graph, if it is on disk."""
     settings = f"2 {graph.fingerprint} {views.rank} {classes}"  # first the version of the model's files
     return graph.space.within("open-set", settings, views.features.basis, views.features.idf, y)
 
@@ -519,8 +538,8 @@ def open_set_space(graph: Graph, views: Views, y: Tensor, classes: tuple[str, ..
 def fit_open_set(
     model: Method, graph: Graph, y: Tensor, classes: tuple[str, ...], progress: Progress, names: Tensor | None = None
 ) -> OpenSetModel:
-    """The open-set model of a graph. That of a graph on disk is kept in its store, under a name that belongs to the
-    views and the labels."""
+    """The open-set model of a graph. For a graph on disk it is stored there, under a name made from the views and
+    labels."""
     views = views_of(model, graph)
     if not graph.space.on_disk:
         return OpenSetModel.fit(graph, views, y, classes, progress=progress, names=names)
@@ -541,7 +560,7 @@ def fit_open_set(
 
 
 class Document(msgspec.Struct, frozen=True):
-    """What ``open_set.json`` holds."""
+    """The content of ``open_set.json``."""
 
     classes: tuple[str, ...]
     simulated: tuple[Simulated, ...]
@@ -550,8 +569,10 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def save(model: OpenSetModel, folder: Path, space: Space = MEMORY) -> None:
-    """Write the model; what is larger is in its own store already, if there is a ``space``. The cached state is in a
-    file that is read only when it is needed."""
+    """Write the model. Larger arrays are already in its own store, if there is a ``space``.
+
+    The cached state is a separate file that is read only when it is needed.
+    """
     sources, parts = model.sources, {"y": model.y, "ranks": model.ranks}
     parts |= _parts(model.pca, "pca") | _parts(model.known, "known") | _parts(model.moments, "moments")
     if (reference := model.reference) is not None:
@@ -582,7 +603,7 @@ def load(
     space: Space = MEMORY,
     sources: ViewSources | None = None,
 ) -> OpenSetModel | None:
-    """The model that was kept for these labels, or None if there is none or the labels have changed."""
+    """The model that was saved for these labels, or None if there is none or the labels have changed."""
     if MODEL not in manifest:
         return None
     document = parse_json(manifest.read_bytes(folder, MODEL), Document, str(folder / MODEL))
@@ -623,7 +644,7 @@ def _of(kind: type[Learned], parts: Mapping[str, Tensor], prefix: str) -> Learne
 
 
 def load_cached(folder: Path, manifest: Manifest, device: torch.device) -> dict[str, Tensor] | None:
-    """The cached state that was kept, or None if there is none. Its rows are read from disk when they are needed."""
+    """The cached state that was saved, or None. Its rows are read from disk when they are needed."""
     if CACHED not in manifest:
         return None
     with manifest.checking(folder, CACHED) as path:
