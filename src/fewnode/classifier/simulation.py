@@ -1,7 +1,7 @@
-"""Simulated novel classes: known classes are hidden and shown again by a few examples, as new classes will be.
+"""Simulated novel classes: known classes are hidden and then shown by a few examples, like new classes.
 
-From these simulations come the weights of the novelty model, and intervals around the accuracy to expect: by how much
-the accuracy that probabilities imply missed the true one.
+The simulations give the weights of the novelty model. They also give intervals around the expected accuracy: the
+difference between the accuracy that probabilities imply and the true one.
 """
 
 import math
@@ -85,8 +85,11 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Counts:
-    """Sums over ``rows`` for each group ``[G]`` (known, each new class, other): nodes that are rightly called so, that
-    are called so, and that are members. They can be expected values."""
+    """Sums over ``rows`` for each group ``[G]`` (known, each new class, other).
+
+    They count the nodes that are correctly predicted as the group, the nodes that are predicted as the group, and its
+    members. They can be expected values.
+    """
 
     correct: Tensor
     called: Tensor
@@ -95,10 +98,11 @@ class Counts:
 
     @classmethod
     def expected(cls, best: Tensor, groups: Tensor, accepted: Tensor, weight: Tensor) -> "Counts":
-        """What probabilities imply.
+        """The counts that probabilities imply.
 
-        ``groups [n, G]`` are those of the groups; ``best [n, G]`` the same with that of the best known class in the
-        first column; rows that are not ``accepted [n]`` get no label and are not right; ``weight [n]`` counts them.
+        ``groups [n, G]`` are the probabilities of the groups; ``best [n, G]`` the same with that of the best known
+        class in the first column. Rows that are not ``accepted [n]`` get no label and are not correct. ``weight [n]``
+        is their weight.
         """
         confidence, choice = best.max(1)
         called = accepted * weight
@@ -106,7 +110,7 @@ class Counts:
 
     @classmethod
     def achieved(cls, best: Tensor, truth: Tensor, right: Tensor, weight: Tensor) -> "Counts":
-        """What is true by the group ``truth [n]``, and by whether the best known class is ``right [n]``."""
+        """The true counts, by the group ``truth [n]`` and by whether the best known class is ``right [n]``."""
         choice = best.argmax(1)
         correct = ((choice == truth) & (right | (truth > 0))) * weight
         return cls._of(choice, correct, weight, torch.bincount(truth, weight, minlength=best.shape[1]), weight)
@@ -121,7 +125,7 @@ class Counts:
         return Counts(correct, called, self.members + other.members, self.rows + other.rows)
 
     def figures(self) -> Figures:
-        """Accuracy over all rows and on known nodes; precision (nan where a class is never called) and recall."""
+        """Accuracy over all rows and on known nodes; precision (nan if a class is never predicted) and recall."""
         precision, recall = self.correct / self.called, self.correct / self.members
         return {
             "right": [float(self.correct.sum()) / self.rows],
@@ -141,17 +145,17 @@ def collapsed(joint: Tensor, n_known: int) -> tuple[Tensor, Tensor]:
 
 
 def differences(true: Figures, implied: Figures) -> Figures:
-    """By how much the true figures are above the implied ones; undefined ones are left out."""
+    """The true figures minus the implied ones; undefined ones are left out."""
     found = {name: [a - b for a, b in zip(true[name], implied[name], strict=True)] for name in true}
     return {name: [gap for gap in part if not math.isnan(gap)] for name, part in found.items()}
 
 
 def estimate(value: float, gaps: Sequence[float], counted: float) -> Estimate:
-    """A figure with its 90 % interval, from the implied ``value``, the ``gaps`` between implied and true figures in
-    simulations, and the sampling error of ``counted`` nodes.
+    """A figure with its 90 % interval.
 
-    The figure is moved by the median gap, and the interval holds nine of ten gaps; with few of them it is wider, as in
-    conformal prediction.
+    It is computed from the implied ``value``, the ``gaps`` between implied and true figures in simulations, and the
+    sampling error of ``counted`` nodes. The figure is moved by the median gap, and the interval holds nine of ten gaps.
+    With few gaps it is wider, as in conformal prediction.
     """
     if math.isnan(value):
         return Estimate(None, None, None)
@@ -166,7 +170,7 @@ def estimate(value: float, gaps: Sequence[float], counted: float) -> Estimate:
 
 
 def expectation(names: Sequence[str], counts: Counts, gaps: Mapping[str, Sequence[float]]) -> Expectation:
-    """The accuracy to expect of rows with such ``counts``, where simulations missed the true figures by ``gaps``."""
+    """The expected accuracy of rows with such ``counts``, given the ``gaps`` to the true figures in simulations."""
     implied, members = counts.figures(), counts.members.tolist()
     called = [round(count) for count in counts.called.tolist()]
 
@@ -188,8 +192,8 @@ def expectation(names: Sequence[str], counts: Counts, gaps: Mapping[str, Sequenc
 
 @dataclass(frozen=True)
 class Simulated:
-    """What ``episodes`` with classes shown by ``shots`` examples teach: the ``truth`` of their figures, and by how much
-    the implied ones missed it."""
+    """The results of ``episodes`` in which classes are shown by ``shots`` examples: the ``truth`` of their figures, and
+    the differences to the implied ones."""
 
     shots: int
     novelty: NoveltyModel
@@ -201,12 +205,11 @@ class Simulated:
 
 @dataclass(frozen=True)
 class Simulation:
-    """A sample of nodes ``[n]`` of the graph as it is when the classes ``hidden`` have no labels: coordinates ``x`` and
-    classes ``y``.
+    """A sample of nodes ``[n]`` of the graph when the classes ``hidden`` have no labels.
 
-    ``nodes`` are their features, ``weight`` says how many nodes each stands for (none: known nodes that are held out),
-    ``known [n, C]`` are the probabilities of the known classes, of which ``labelled [C]`` nodes have labels, ``position
-    [n]`` which of these is true.
+    They have coordinates ``x``, classes ``y`` and the features ``nodes``. ``weight`` is the number of nodes that each
+    stands for (none for known nodes that are held out). ``known [n, C]`` are the probabilities of the known classes, of
+    which ``labelled [C]`` nodes have labels; ``position [n]`` is the true one.
     """
 
     hidden: tuple[int, ...]
@@ -252,7 +255,7 @@ class Episode:
         return model.utilities(self.simulation.nodes[at], self.classes[at])
 
     def decided(self, model: NoveltyModel) -> tuple[Tensor, Priors]:
-        """Log odds of the groups and their priors, as of a task."""
+        """Log odds of the groups and their priors, as in a task."""
         whole, utilities, weight = self.simulation, self.utilities(model, self.at), self.weight
         pool = utilities[weight.cpu().multinomial(len(weight), True, generator=torch.Generator().manual_seed(0))]
         held = self.utilities(model, whole.weight == 0)
@@ -263,7 +266,7 @@ class Episode:
         return utilities, Priors.estimate(utilities, *given, weight=weight, left_out=left_out)
 
     def clustered(self, model: NoveltyModel) -> "Episode":
-        """With the clusters that nobody has named."""
+        """The episode with the clusters that nobody has named."""
         utilities, priors = self.decided(model)
         groups = (utilities + priors.offsets).softmax(1).float()
         x, moments = self.simulation.x[self.at], self.simulation.moments

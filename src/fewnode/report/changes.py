@@ -1,4 +1,4 @@
-"""Two tables of predictions compared: which nodes came and went, and which got another class."""
+"""Comparison of two tables of predictions: rows added and removed, and nodes that got another class."""
 
 from collections import Counter
 from pathlib import Path
@@ -19,14 +19,17 @@ class Predicted(NamedTuple):
 
 
 def is_table(path: PathLike) -> bool:
-    """Whether a file is a table; one of result rows begins with a brace."""
+    """Whether a file is a table. A file of result rows begins with a brace."""
     return not Path(path).is_dir() and not readable(path).read_bytes().lstrip().startswith(b"{")
 
 
 def compare_predictions(before: PathLike, after: PathLike, top: int = 20) -> dict[str, Any]:
-    """What changed from one table of predictions to another: nodes that only one of them has; of the others, how many
-    got another class, from which to which, the ``top`` surest of these (by the lower of the two probabilities), and
-    the share that kept its class by the probability it had before."""
+    """The changes from one table of predictions to another.
+
+    They are the nodes in only one of the tables; the number of other nodes that got another class, by both classes; the
+    ``top`` most certain of these changes (by the lower of the two probabilities); and the share of nodes that kept
+    their class, by their former probability.
+    """
     old, new = _read(before), _read(after)
     pairs = {node: (row, new[node]) for node, row in old.items() if node in new}
     changed = {node: pair for node, pair in pairs.items() if pair[0].label != pair[1].label}

@@ -1,4 +1,4 @@
-"""The figures of a report. Colours by Okabe and Ito, which the colour-blind can tell apart; shapes repeat them.
+"""The figures of a report. Colours by Okabe and Ito, which colour-blind people can distinguish; shapes repeat them.
 
 Each function draws one figure from cells, or returns None if they hold no data for it.
 """
@@ -94,7 +94,7 @@ def draw_cost(cells: Sequence[Cell]) -> Figure | None:
 
 
 def draw_shots(cells: Sequence[Cell]) -> Figure | None:
-    """Accuracy by the number of examples, where at least three numbers were tried."""
+    """Accuracy by the number of examples, if there are at least three different numbers."""
     series: dict[Problem, list[Cell]] = {}
     for cell in cells:
         if cell.kind == "main":
@@ -116,7 +116,7 @@ def draw_shots(cells: Sequence[Cell]) -> Figure | None:
 
 
 def draw_drift(drift: "Drift") -> Figure:
-    """The columns that have shifted most, and the classes, before and after."""
+    """The columns with the largest shift, and the classes, before and after."""
     most = 15
     classes = sorted(drift.classes.items(), key=lambda item: -abs(item[1][1] - item[1][0]))[:most]
     columns = {one.name: one.psi for one in drift.columns[:most]}

@@ -1,5 +1,4 @@
-"""What a person can recognise a node by, and how it is found: the columns of its row, its text, its neighbours, or its
-most telling features."""
+"""How people recognise and find a node: by the columns of its row, its text, its neighbours, or its main features."""
 
 import re
 from collections import Counter
@@ -19,8 +18,8 @@ IMAGE = re.compile(r"(https?://[A-Za-z0-9.-]+(?::[0-9]+)?)/\S+\.(?:png|jpe?g|gif
 
 
 class NodeRows:
-    """Rows of the node table if the model remembers it (of the ``columns``, by default all), else named features; the
-    neighbours of nodes, and a search in all of it."""
+    """Rows of the node table if the model has it (with the ``columns``, by default all), otherwise named features; the
+    neighbours of nodes; and a search in all of these."""
 
     def __init__(self, classifier: FewShotClassifier, columns: Collection[str] | None = None) -> None:
         assert classifier.graph is not None
@@ -38,7 +37,7 @@ class NodeRows:
         return node_title(self.graph, node)
 
     def row(self, node: int) -> list[tuple[str, str]]:
-        """Names and values of what is known of a node; long values and long lists are cut."""
+        """Names and values of the columns of a node; long values and long lists are shortened."""
         if self.columns:
             return [(name, values[node][:2000]) for name, values in self.columns.items() if values[node]]
         names, x = self.graph.feature_names, self.graph.features
@@ -64,8 +63,10 @@ class NodeRows:
         return words, np.log(words.shape[0] / words.getnnz(axis=0).clip(1))
 
     def tell(self, choice: np.ndarray) -> None:
-        """Find the words that set the nodes of each class apart, given the class of each node (-1: none): of long texts
-        ``summary`` then shows the part that holds most of them."""
+        """Find the words that distinguish the nodes of each class, given the class of each node (-1: none).
+
+        ``summary`` then shows the part of a long text that holds most of these words.
+        """
         self._telling = None
         if self._words is None or self.graph.feature_names is None or choice.max() < 0:
             return
@@ -76,13 +77,15 @@ class NodeRows:
             self._telling = (share - (words > 0).mean(0).A1) * rarity
 
     def about(self, node: int) -> dict[str, str]:
-        """Title, text and columns of a node, as other programs show them."""
+        """Title, text and columns of a node, in the form that other programs show."""
         row, title = dict(self.row(node)), self.title(node)
         return {**row, "title": title, "text": row.get("text") or max(row.values(), key=len, default=title)}
 
     def summary(self, node: int, label: int = -1) -> str:
-        """The longest text beside the title, or the first three features, in one line: of a long text the part with the
-        words that tell the class ``label``."""
+        """The longest text beside the title, or the first three features, in one line.
+
+        Of a long text, it is the part with the words that distinguish the class ``label``.
+        """
         row, title = self.row(node), self.title(node)
         beside = [(name, value) for name, value in row if " ".join(value.split()) != title]
         texts = [value if re.search(r"[^\W\d_]", value) else f"{name} {value}" for name, value in beside]
@@ -105,8 +108,11 @@ class NodeRows:
         return found
 
     def search(self, words: str, most: int = 30) -> list[int]:
-        """Nodes whose name or title, else whose row, holds all the words: the same first, then those that begin so;
-        then those whose texts mean the same, where a text encoder has read them."""
+        """Nodes whose name or title, or otherwise whose row, contains all the words.
+
+        Equal texts come first, then texts that begin with the words, then nodes with texts of similar meaning, if a
+        text encoder has read them.
+        """
         whole, wanted = words.casefold().strip(), sorted(words.casefold().split(), key=len, reverse=True)
         if not wanted:
             return []
@@ -122,7 +128,7 @@ class NodeRows:
         return list(found)[:most]
 
     def values(self, most: int = 200) -> dict[str, list[tuple[str, int]]]:
-        """The commonest values of each column that repeats some, and how often they occur."""
+        """The most common values of each column in which some repeat, and their numbers."""
         counted = {name: Counter(filter(None, values)) for name, values in self.columns.items()}
         return {name: found.most_common(most) for name, found in counted.items() if 2 * len(found) <= found.total()}
 
@@ -133,7 +139,7 @@ class NodeRows:
         return [node for node, cell in enumerate(self.columns[column]) if cell == value]
 
     def image_hosts(self) -> tuple[str, ...]:
-        """Where the pictures are that cells give the address of: the page may load these and no others."""
+        """The hosts of the pictures whose addresses are in cells: the page may load pictures from these hosts only."""
         cells = (cell for values in self.columns.values() for cell in values)
         found = {host[1] for cell in cells if (host := IMAGE.fullmatch(cell.strip()))}
         return tuple(sorted(found)[:20])

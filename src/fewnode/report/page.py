@@ -1,4 +1,4 @@
-"""The results page: one HTML file that needs nothing else, with every figure and table also beside it as files."""
+"""The results page: a self-contained HTML file, with every figure and table also in separate files."""
 
 import io
 import re
@@ -46,7 +46,7 @@ def all_tables(cells: Sequence[Cell]) -> dict[str, list[ResultTable]]:
 
 
 def svg(figure: Any, name: str) -> str:
-    """A figure as SVG without the XML head, whose document type names an outside address.
+    """A figure as SVG without the XML head, whose document type names an external address.
 
     All ids start with ``name``: ids are global on a page, so two figures must not share one.
     """

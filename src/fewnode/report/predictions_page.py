@@ -1,4 +1,4 @@
-"""A page about predictions on a user's graph: what was found, how far to trust it, and what to do next."""
+"""A page about predictions on a user's graph: the results, their expected accuracy, and what to label next."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -66,7 +66,7 @@ def write_predictions_page(
 class Answers:
     """Predictions as the page needs them: the likeliest class of each row, whether it is accepted, and its margin.
 
-    ``kinds`` are those of the classes (in closed-set classification all are new).
+    ``kinds`` are those of the classes (in closed-set classification, all are new).
     """
 
     def __init__(self, found: Predictions, threshold: float, thresholds: Mapping[str, float] | None) -> None:
@@ -80,7 +80,7 @@ class Answers:
         self.margin = self.best - found.probabilities.scatter(1, self.choice[:, None], -1.0).amax(1)
 
     def rows(self, chosen: Tensor, about: NodeRows) -> list[dict[str, Any]]:
-        """Rows of the table to show, each with what its node can be recognised by."""
+        """Rows of the table to show, each with a description of its node."""
         nodes = self.found.nodes[chosen].tolist()
         rows = [{key: values[row] for key, values in self.table.items()} for row in chosen.tolist()]
         told = zip(rows, nodes, self.choice[chosen].tolist(), strict=True)
@@ -88,8 +88,10 @@ class Answers:
 
 
 def class_sizes(classifier: FewShotClassifier, answers: Answers) -> list[dict[str, Any]]:
-    """Classes with the nodes that were labelled (of a new class: its examples) and those that were predicted: new
-    classes first, then other and unknown, then the known ones, those with most predictions first."""
+    """Classes with the numbers of labelled nodes (of a new class: its examples) and of predicted nodes.
+
+    New classes come first, then other and unknown, then the known ones, those with most predictions first.
+    """
     assert classifier.support is not None
     labelled = {name: len(nodes) for name, nodes in classifier.support.items()}
     if classifier.question is not None:  # examples of known classes are among their labels
@@ -107,8 +109,10 @@ def class_sizes(classifier: FewShotClassifier, answers: Answers) -> list[dict[st
 
 
 def ranked(answers: Answers, about: NodeRows) -> list[dict[str, Any]]:
-    """The ten surest and the ten least sure nodes of each new class; of a class without nodes the likeliest instead,
-    with the probability of this class."""
+    """The ten most and the ten least certain nodes of each new class.
+
+    For a class without nodes, they are the likeliest nodes instead, with the probability of this class.
+    """
     parts = []
     for c in answers.new:
         probability = answers.found.probabilities[:, c]
@@ -124,8 +128,10 @@ def ranked(answers: Answers, about: NodeRows) -> list[dict[str, Any]]:
 
 
 def confidence_bins(answers: Answers, question: OpenSetTask | None) -> list[dict[str, Any]]:
-    """Rows by the probability of their class, in tenths, with the accuracy to expect: the mean probability, corrected
-    by what it missed in simulations."""
+    """Rows by the probability of their class, in tenths, with the expected accuracy.
+
+    The expected accuracy is the mean probability, corrected by its error in simulations.
+    """
     place, found = (answers.best * 10).long().clamp(0, 9), list[dict[str, Any]]()
     for i in range(int(place.min()), 10):
         sure = answers.best[place == i]
@@ -137,8 +143,11 @@ def confidence_bins(answers: Answers, question: OpenSetTask | None) -> list[dict
 
 
 def to_label(answers: Answers, about: NodeRows) -> list[dict[str, Any]]:
-    """The 20 nodes whose labels are worth most: the smallest margins, at most three of a predicted class (more where
-    there are fewer than seven classes)."""
+    """The 20 nodes whose labels are most useful.
+
+    They have the smallest margins; at most three have the same predicted class (more if there are fewer than seven
+    classes).
+    """
     present: Sequence[int] = answers.choice.unique().tolist()
     each = max(3, -(-20 // len(present)))
     order = answers.margin.argsort(stable=True)

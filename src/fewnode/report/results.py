@@ -1,4 +1,4 @@
-"""Result rows gathered into cells, tested for significance and compared."""
+"""Result rows combined into cells, tested for significance and compared."""
 
 import tomllib
 from collections import defaultdict
@@ -22,7 +22,7 @@ SETTINGS = ("supervised", "label-free", "task-transductive", "training-free")  #
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """A data set, the shape of the tasks, and what a method is given: cells of one problem can be compared.
+    """A data set, the shape of the tasks, and the input of a method: cells of one problem can be compared.
 
     ``given`` names a text encoder, a file of classes or a file of tasks.
     """
@@ -45,13 +45,13 @@ class Problem:
 class Cell:
     """The result of a method, with its options, on a problem: the ``rows`` of all training seeds.
 
-    Rows of another pool of tasks than that of the newest are left out. ``per_task [T]`` is the mean over seeds,
-    ``interval`` the half-width of its 95 % interval over tasks, ``deviation`` the standard deviation over training
-    seeds (None for one seed), ``seeds`` the variance over seeds that tests use and its degrees of freedom (None: not
-    known). Cells that share ``tasks`` can be compared task by task. ``setting`` is one of SETTINGS: what a method
-    learns from, or sees of a task. ``kind`` is ``main``, ``ablation`` or the name of the training size
-    that was varied; ``whole`` is the title of the same method without such options, and ``without`` names the
-    adaptation levels that are switched off.
+    Rows of pools of tasks other than the newest are left out. ``per_task [T]`` is the mean over seeds, ``interval`` the
+    half-width of its 95 % interval over tasks, ``deviation`` the standard deviation over training seeds (None for one
+    seed), and ``seeds`` the variance over seeds that tests use with its degrees of freedom (None if unknown). Cells
+    that share ``tasks`` can be compared task by task. ``setting`` is one of SETTINGS: what a method learns from, or
+    sees of a task. ``kind`` is ``main``, ``ablation`` or the name of the training size that was varied. ``whole`` is
+    the title of the same method without such options, and ``without`` names the adaptation levels that are switched
+    off.
     """
 
     def __init__(self, problem: Problem, rows: Sequence[Row]) -> None:
@@ -83,7 +83,7 @@ class Cell:
         self.without = " and ".join(off)
 
     def comparable(self, other: "Cell") -> bool:
-        """Whether a test can tell the two apart: on the same tasks, and the variance over training seeds is known."""
+        """Whether a test can compare the two: on the same tasks, and with a known variance over training seeds."""
         known = all(cell.training_free or cell.seeds is not None for cell in (self, other))
         return self.tasks == other.tasks and known
 
@@ -93,7 +93,7 @@ class Cell:
 
 
 def gather(rows: Iterable[Row]) -> list[Cell]:
-    """The cells of all successful rows: those of a problem and a method with its options, which its title tells."""
+    """The cells of all successful rows; a cell holds the rows of a problem and a method with its options."""
     groups, of_method = defaultdict(list), defaultdict(list)
     for row in rows:
         if row["status"] == "ok":
@@ -133,7 +133,7 @@ def read_names(file: str) -> dict[str, Any]:
 
 
 def title(method: str, options: Mapping[str, Any]) -> str:
-    """The name of a method in tables: from titles.toml if it is there, else the key with its options."""
+    """The name of a method in tables: from titles.toml if it is listed there, otherwise the key with its options."""
     known = read_names("titles.toml")
     for entry in known["variant"]:
         if entry["method"] == method and entry["options"] == dict(options):
@@ -188,11 +188,11 @@ def below(cells: Sequence[Cell], reference: Cell) -> set[Cell]:
 
 
 def compare(before: Sequence[Row], after: Sequence[Row]) -> dict[str, Any]:
-    """Cells of both sets of rows, the largest change first, and those that only one set has.
+    """Cells of both sets of rows, the largest change first, and the cells that only one set has.
 
-    Only seeds in both sets are compared, if there are any. A change is more than noise if it is significant over tasks
-    and training seeds (paired where both have the same tasks; Holm-corrected, 5 %); the variance over one seed is
-    unknown, which ``one_seed`` says.
+    Only seeds in both sets are compared, if there are any. A change exceeds the noise if it is significant over tasks
+    and training seeds (paired if both have the same tasks; Holm-corrected, 5 %). With one seed, the variance over seeds
+    is unknown, which ``one_seed`` reports.
     """
     old, new = ({(cell.problem, cell.title): cell for cell in gather(rows)} for rows in (before, after))
     pairs = [_shared_seeds(old[key], new[key]) for key in old if key in new]

@@ -19,7 +19,7 @@ from .templating import render
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Texts in rows and columns; ``strong`` has the (row, column) of those that stand out, ``note`` explains marks.
+    """Texts in rows and columns. ``strong`` has the (row, column) of highlighted cells, ``note`` explains marks.
 
     The template of the results page shows it as HTML.
     """
@@ -68,7 +68,7 @@ def _main(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def best_of(cells: Iterable[Cell]) -> Cell | None:
-    """The cell of the highest accuracy; None of no cells."""
+    """The cell with the highest accuracy; None if there are no cells."""
     return max(cells, key=lambda cell: cell.accuracy, default=None)
 
 
@@ -105,7 +105,8 @@ def order_titles(cells: Sequence[Cell]) -> list[str]:
 
 
 def verdicts(cells: Sequence[Cell]) -> tuple[dict[str, str], list[str]]:
-    """The text of each cell of a problem, by its title, with the marks of the tests; and the best of each setting."""
+    """The text of each cell of a problem, by its title, with the marks of the tests; and the best cell of each
+    setting."""
     baseline = best_of(cell for cell in cells if cell.setting == "training-free")
     beaten = below(cells, baseline) if baseline else set()
     texts, winners = {}, []
@@ -137,7 +138,7 @@ def ablations(cells: Sequence[Cell]) -> list[ResultTable]:
 
 
 def sensitivities(cells: Sequence[Cell]) -> list[ResultTable]:
-    """Accuracy by the sizes of the training tasks: one row for each data set and size that was varied."""
+    """Accuracy by the sizes of the training tasks: one row for each data set and varied size."""
     texts: dict[tuple[Any, Any], str] = {}
     for cell in cells:
         if cell.kind in SIZES:
@@ -148,7 +149,7 @@ def sensitivities(cells: Sequence[Cell]) -> list[ResultTable]:
 
 
 def costs(cells: Sequence[Cell]) -> list[ResultTable]:
-    """Time and memory of every method, over its problems."""
+    """Time and memory of every method over its problems."""
     rows = []
     for name in order_titles(_main(cells)):
         part = [cell for cell in _main(cells) if cell.title == name]
@@ -176,7 +177,7 @@ def difficulties(cells: Sequence[Cell]) -> list[ResultTable]:
 
 
 def main_problems(cells: Sequence[Cell]) -> dict[Problem, list[Cell]]:
-    """For each data set the one problem that most methods have solved (5-way 5-shot if there is a choice)."""
+    """For each data set, the problem that most methods have solved (5-way 5-shot if several are equal)."""
     main = by_problem(_main(cells))
 
     def weight(problem: Problem) -> tuple[int, bool, Problem]:

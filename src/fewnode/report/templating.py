@@ -1,4 +1,4 @@
-"""Text from templates in which every value is escaped: names and texts of a user's data never become markup."""
+"""Texts from templates in which every value is escaped, so names and texts of a user's data never become markup."""
 
 import re
 from functools import cache
@@ -18,7 +18,7 @@ _LATEX = str.maketrans({
 
 @cache
 def environment() -> jinja2.Environment:
-    """Jinja's environment with the templates and filters of this package; HTML is escaped by itself."""
+    """Jinja's environment with the templates and filters of this package; HTML is escaped automatically."""
     found = jinja2.Environment(
         loader=jinja2.PackageLoader("fewnode.report"),
         autoescape=jinja2.select_autoescape(),
@@ -45,16 +45,16 @@ def clean(text: str) -> str:
 
 
 def short(text: str, longest: int = 120) -> str:
-    """A name that fits into a table."""
+    """A name shortened for a table."""
     return clean(text if len(text) <= longest else f"{text[: longest - 1]}…")
 
 
 def percent(share: float | None) -> str:
-    """With one digit, for a table."""
+    """A percentage with one digit, for a table."""
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
 def percent0(share: float) -> str:
-    """Whole, for a sentence; but 99.6 is not 100."""
+    """A percentage without digits, for a sentence; 99.6 is not shown as 100."""
     digits = 0 if 0.01 <= share <= 0.99 or share in (0, 1) else 1
     return f"{100 * share:.{digits}f} %"
