@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -307,7 +306,7 @@ def _read_nodes(source: TableSource | None, nodes: Any) -> Graph:
     roles = known_roles(table, source.columns)
     named = {role.use: role.column for role in roles}
     check_once(table, named["id"], "Give every new node an id of its own")
-    x, found["feature_names"], found["blocks"] = deepcopy(source.encoder).encode(table, roles)
+    x, found["feature_names"], found["blocks"] = source.encoder.copy().encode(table, roles)
     if "label" in named:
         how = source.options.get("multi_label"), len(table)
         found["y"], found["class_names"] = class_numbers(table, named["label"], [], *how)

@@ -8,6 +8,7 @@ An encoder is fitted first; then rows are encoded, in batches or all at once."""
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -65,6 +66,10 @@ class TableEncoder:
     centre: dict[str, tuple[float, ...]] = field(default_factory=dict)
     scale: dict[str, tuple[float, ...]] = field(default_factory=dict)
     text_encoder: tuple[str, str] | None = None
+
+    def copy(self) -> "TableEncoder":
+        """A copy that learns without changing this one; they share the words, of which there are many."""
+        return TableEncoder(**{name: copy(value) for name, value in vars(self).items()})
 
     def load_text_encoder(self) -> Encoder | None:
         """The encoder of the texts, if there is one; refused if it is another than when this was fitted."""
