@@ -322,3 +322,10 @@ def test_the_page_is_one_folder_that_asks_nobody_else():
         assert away == [], f"{file.name}: {away}"
         assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
         assert own_graph.TRADES[0] not in text
+
+
+def test_the_end_of_an_answer_is_sent_at_once():
+    with web.listening_at("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
