@@ -116,7 +116,7 @@ def test_features_around_a_node_are_projected_before_they_are_aggregated(sparse:
     rng = np.random.default_rng(0)
     x = (rng.random((60, 9)) < 0.3).astype(np.float32) * (1 if sparse else rng.normal(size=(60, 9)).astype(np.float32))
     edges = rng.integers(0, 60, (2, 150))
-    graph = Graph.from_edges(edges, sp.csr_matrix(x) if sparse else x, np.zeros(60, int))
+    graph = Graph.from_edges(edges, sp.csr_matrix(x) if sparse else x, np.zeros(60, int), blocks={})
     views = Views(9).fit(graph)
     features = HopFeatures.of(graph, views.sources(graph))
     rows = tfidf(graph.x, views.features.idf).to_dense() if sparse else graph.x - graph.x.mean(0)

@@ -51,7 +51,7 @@ def test_gnn_benchmark_parts(tmp_path: Path) -> None:
     assert arguments["edge_index"].shape == (2, 3)
     graph = Graph.from_edges(**arguments)
     assert graph.num_edges == 2 and graph.y.tolist() == [0, 1, 1] and graph.class_names == ("first", "second")
-    assert graph.features_scipy().toarray().tolist() == [[1, 0], [0, 2], [3, 3]]  # type: ignore[union-attr]
+    assert graph.x.to_dense().tolist() == [[1, 0], [0, 2], [3, 3]]
 
 
 def test_gnn_benchmark_never_opens_pickled_members(tmp_path: Path) -> None:

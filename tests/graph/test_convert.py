@@ -203,18 +203,31 @@ def test_pyg_masks_are_named_as_left_out(pyg):
 
 
 @pytest.mark.parametrize("share", [0.05, 0.9])
-def test_dense_and_sparse_pyg_features_of_equal_values_give_equal_results(pyg, share):
+def test_dense_and_sparse_features_of_equal_values_give_equal_results(pyg, share, tmp_path):
     graph, split = planted(300, 6, seed=0)
+    edges, y = graph.edge_arrays()["edge_index"], graph.y
     x = torch.rand(300, 40, generator=torch.Generator().manual_seed(0))
     x = torch.where(x < share, (10 * x).ceil(), 0.0) + 2 * torch.nn.functional.one_hot(graph.y, 40)
+    made = [
+        Graph.from_pyg(pyg.Data(edge_index=torch.from_numpy(edges), x=given, y=y))
+        for given in (x, x.to_sparse_csr(), x.to_sparse_coo())
+    ]
+    made += [Graph.from_edges(edges, given, y) for given in (x, x.numpy(), x.to_sparse_csr(), sp.csr_matrix(x))]
+    adjacency = graph.to_scipy()
+    made += [Graph.from_scipy(adjacency, x=given, y=y) for given in (x.numpy(), sp.csr_matrix(x))]
+    words = sp.csr_matrix(x)
+    sparse = {"x_data": words.data, "x_indices": words.indices, "x_indptr": words.indptr, "x_shape": words.shape}
+    for arrays in ({"x": x.numpy()}, sparse):
+        np.savez(tmp_path / "own.npz", edge_index=edges, y=y.numpy(), **arrays)
+        made.append(Graph.from_npz(tmp_path / "own.npz"))
+    first = fit("pn", made[0], split, n_way=2, k_shot=2, n_query=5, steps=5, seed=0)
     accuracies = []
-    for given in (x, x.to_sparse_csr(), x.to_sparse_coo()):
-        made = Graph.from_pyg(
-            pyg.Data(edge_index=torch.from_numpy(graph.edge_arrays()["edge_index"]), x=given, y=graph.y)
-        )
-        model = fit("pn", made, split, n_way=2, k_shot=2, n_query=5, steps=5, seed=0)
-        accuracies.append(evaluate(model, made, split, n_way=2, k_shot=2, n_query=5, n_tasks=40).per_task)
-    assert accuracies[0].equal(accuracies[1]) and accuracies[0].equal(accuracies[2])
+    for each in made:
+        model = fit("pn", each, split, n_way=2, k_shot=2, n_query=5, steps=5, seed=0)
+        accuracies += [
+            evaluate(m, each, split, n_way=2, k_shot=2, n_query=5, n_tasks=40).per_task for m in (model, first)
+        ]
+    assert all(found.equal(accuracies[0]) for found in accuracies)
 
 
 def test_a_pyg_graph_without_edge_index_is_refused(pyg):

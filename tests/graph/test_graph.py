@@ -45,27 +45,36 @@ def test_duplicates_and_self_loops_are_dropped_and_counted():
     assert (graph.num_nodes, graph.num_edges, graph.duplicates, graph.self_loops) == (3, 1, 1, 1)
 
 
-X = np.array([[0, 1.5], [0, 0], [2, 0]], dtype=np.float32)
+FEW = np.array([[0, 1.5], [0, 0], [2, 0]], dtype=np.float32)
+MANY = np.array([[0, 1.5], [0, -1], [2, 0]], dtype=np.float32)
 
 
+@pytest.mark.parametrize("values", [FEW, MANY], ids=["few", "many"])
 @pytest.mark.parametrize(
-    "x",
+    "form",
     [
-        X,
-        X.astype(np.float64),
-        torch.from_numpy(X),
-        sp.csr_matrix(X),
-        sp.coo_array(X),
-        torch.from_numpy(X).to_sparse_csr(),
+        np.asarray,
+        lambda x: x.astype(np.float64),
+        torch.from_numpy,
+        sp.csr_matrix,
+        sp.coo_array,
+        lambda x: torch.from_numpy(x).to_sparse_csr(),
     ],
     ids=["numpy", "float64", "torch", "scipy", "coo", "torch_csr"],
 )
-def test_features_of_every_kind_keep_their_values_and_sparsity(x):
-    graph = Graph.from_edges([[0], [1]], x)
-    given_sparse = sp.issparse(x) or (isinstance(x, torch.Tensor) and x.layout != torch.strided)
-    assert (graph.x.layout == torch.sparse_csr) == given_sparse
+def test_features_keep_their_values_and_are_sparse_if_few_are_not_zero(form, values):
+    graph = Graph.from_edges([[0], [1]], form(values))
+    assert (graph.x.layout == torch.sparse_csr) == (values is FEW)
     assert graph.x.dtype == torch.float32
-    assert torch.equal(graph.x.to_dense(), torch.from_numpy(X))
+    assert torch.equal(graph.x.to_dense(), torch.from_numpy(values))
+
+
+def test_features_whose_blocks_are_given_stay_dense_or_sparse(tmp_path):
+    for x in (FEW, sp.csr_matrix(MANY)):
+        graph = Graph.from_edges([[0], [1]], x, blocks={})
+        assert (graph.x.layout == torch.sparse_csr) == sp.issparse(x)
+        graph.save_npz(tmp_path / "kept.npz")
+        assert Graph.from_npz(tmp_path / "kept.npz").x.layout == graph.x.layout
 
 
 def test_the_callers_matrix_is_left_as_it_was():
@@ -83,7 +92,7 @@ def test_the_callers_matrix_is_left_as_it_was():
         (dict(edge_index=[[0, 1], [1, 2], [2, 0]]), r"shape \(3, 2\).*Transpose"),
         (dict(edge_index=[[], []]), "the graph is empty"),
         (dict(edge_index=[[0], [1]], num_nodes=0), "the graph is empty"),
-        (dict(edge_index=[[0], [1]], x=X, y=[0, 1]), "rows of x = 3, length of y = 2"),
+        (dict(edge_index=[[0], [1]], x=FEW, y=[0, 1]), "rows of x = 3, length of y = 2"),
         (dict(edge_index=[[0], [1]], y=[0.0, 1.0]), "y has dtype float64; expected integers"),
         (dict(edge_index=[[0], [1]], y=[True, False]), "y has dtype"),
         (dict(edge_index=[[0], [1]], y=[0, -2]), r"y\[1\] is -2"),
@@ -112,7 +121,7 @@ def test_sparse_features_with_a_wrong_index_are_refused():
         Graph.from_edges([[0], [1]], x)
 
 
-@pytest.mark.parametrize("x", [X, sp.csr_matrix(X), None], ids=["dense", "sparse", "none"])
+@pytest.mark.parametrize("x", [MANY, sp.csr_matrix(FEW), None], ids=["dense", "sparse", "none"])
 def test_npz_round_trip(tmp_path, x):
     graph = Graph.from_edges(
         [[0, 1], [1, 2]], x, [1, -1, 0], node_names=["a", "b", "ç"], class_names=["u", "v"],

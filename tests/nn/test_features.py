@@ -116,7 +116,7 @@ def test_the_fitted_graph_has_nothing_beyond_even_where_all_directions_are_alike
 
 def test_rows_of_length_one_are_taken_as_they_are():
     """Whoever made them has weighted them; flags, one in each row, are still a bag of words."""
-    weighted = Graph.from_edges([[0, 1], [1, 2]], x=sp.csr_matrix([[0.6, 0.8, 0], [0, 0.6, 0.8], [1, 0, 0]]))
+    weighted = Graph.from_edges([[0, 1], [1, 2]], sp.csr_matrix([[0.6, 0.8, 0], [0, 0.6, 0.8], [1, 0, 0]]), blocks={})
     assert not is_bag_of_words(weighted.x)
     reduced = ReducedFeatures(3, 3).fit(weighted)
     assert reduced.idf.tolist() == [1, 1, 1]
@@ -124,3 +124,13 @@ def test_rows_of_length_one_are_taken_as_they_are():
         reduced(weighted) @ reduced(weighted).T, (weighted.x.to_dense() @ weighted.x.to_dense().T)
     )
     assert is_bag_of_words(Graph.from_edges([[0, 1], [1, 2]], x=sp.csr_matrix(np.eye(3))).x)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.9])
+def test_a_graph_in_another_format_is_read_like_the_one_that_was_fitted(share):
+    dense = np.random.default_rng(0).poisson(1.5 * share, (40, 12)).astype(np.float32)
+    graphs = [Graph.from_edges([[0], [1]], x, num_nodes=40, blocks={}) for x in (dense, sp.csr_matrix(dense))]
+    for fitted in graphs:
+        reduced = ReducedFeatures(12, 4).fit(fitted)
+        found = [reduced(graph) for graph in graphs]
+        torch.testing.assert_close(found[0], found[1])

@@ -63,12 +63,13 @@ class FeatureSchema:
                 "nothing in another. Give the same columns or fit a model on this graph"
             )
         graph = self._ordered(graph)
-        if self.centre is None or graph.features is None:
+        x = graph.features
+        if x is not None and self.sparse and x.layout != torch.sparse_csr:
+            return graph.with_features(x.to_sparse_csr(), graph.feature_names, graph.blocks)
+        if self.centre is None or x is None:
             return graph
-        if graph.features.layout == torch.sparse_csr:
-            raise InputError("this graph's features are sparse, but the model was fitted on dense columns")
         centre, scale = (torch.tensor(part, device=graph.device) for part in (self.centre, self.scale))
-        x = standardised(graph.features, centre, scale, graph.space)
+        x = standardised(x.to_dense(), centre, scale, graph.space)
         own = graph.with_features(x, graph.feature_names, graph.blocks)
         if graph.space.on_disk:
             own.cache.get(FINGERPRINT, lambda: f"{graph.fingerprint}, standardised")  # not all of it is read again

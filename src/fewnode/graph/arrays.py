@@ -94,6 +94,17 @@ def checked_features(x: Any) -> sp.csr_matrix | np.ndarray | None:
     return found if found.shape[1] else None
 
 
+def by_density(x: sp.csr_matrix | np.ndarray | None) -> sp.csr_matrix | np.ndarray | None:
+    """Features as sparse if at most a third of them are not zero, otherwise as dense.
+
+    Sparse features are read as words and dense ones as measurements, so this makes the reading independent of the
+    format in which they were given.
+    """
+    if isinstance(x, np.ndarray):
+        return sp.csr_matrix(x) if 3 * np.count_nonzero(x) <= x.size else x
+    return x if x is None or 3 * x.count_nonzero() <= x.shape[0] * x.shape[1] else x.toarray()
+
+
 def checked_labels(y: Any, n: int, class_names: Sequence[str] | None) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Labels as int64 [n], -1 where unknown, and the names of the classes.
 

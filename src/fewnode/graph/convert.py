@@ -16,7 +16,7 @@ from .. import tables
 from ..errors import InputError, refused
 from ..files import PathLike, atomic_write, checked_csr, readable
 from ..tables.read import Table, is_frame
-from .arrays import checked_features, flat, to_numpy, to_scipy
+from .arrays import by_density, checked_features, flat, to_numpy, to_scipy
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -264,7 +264,7 @@ def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
         (name,), ((ends, held),) = nodes, edges.items()
         return {
             "edge_index": indices[ends],
-            "x": _by_values(features[name]),
+            "x": features[name],
             "y": labels[name],
             "num_nodes": sizes[name],
             "edge_weight": weights[ends],
@@ -279,6 +279,7 @@ def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
         "edge_index": np.concatenate(shifted, 1) if shifted else np.zeros((2, 0), np.int64),
         "node_names": [f"{name}:{i}" for name, size in sizes.items() for i in range(size)],
         "x": _side_by_side(sizes, features),
+        "blocks": {},
         **_joined_labels(sizes, labels),
         "edge_weight": np.concatenate(each) if any(w is not None for w in weights.values()) else None,
         "edge_type": np.repeat(np.arange(len(edges)), counts),
@@ -286,22 +287,12 @@ def pyg_arguments(data: Any, label: str | None = None) -> dict[str, Any]:
     }
 
 
-def _by_values(x: Any) -> Any:
-    """Features as sparse if no value is negative and at most a third are not zero, otherwise as dense: sparse features
-    are read as words, dense ones as measurements, independently of the format they were given in."""
-    found = checked_features(x)
-    if found is None or found.min() < 0:
-        return found
-    few = 3 * sp.csr_matrix(found).count_nonzero() <= found.shape[0] * found.shape[1]
-    return sp.csr_matrix(found) if few else sp.csr_matrix(found).toarray()
-
-
 def _side_by_side(sizes: Mapping[str, int], features: Mapping[str, Any]) -> Any:
     """The features of each type in separate columns, zero for other types, then a one-hot node type. Dense columns are
     standardised within their type, so that zero is not an extreme value."""
     blocks: list[Any] = []
     for name, size in sizes.items():
-        block = checked_features(features[name])
+        block = by_density(checked_features(features[name]))
         if isinstance(block, np.ndarray):
             spread = block.std(0)
             block = (block - block.mean(0)) / np.where(spread > 1e-6, spread, 1)
@@ -364,8 +355,8 @@ def graph_arguments(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 def graph_arrays(arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The arrays of the plain npz layout from arguments of ``from_edges``."""
     found = dict(arguments)
-    if blocks := found.pop("blocks", None):
-        found |= {"block_names": list(blocks), "block_widths": list(blocks.values())}
+    if (blocks := found.pop("blocks", None)) is not None:
+        found |= {"block_names": np.array(list(blocks), str), "block_widths": np.array(list(blocks.values()), int)}
     if sp.issparse(x := found["x"]):
         parts = {"data": x.data, "indices": x.indices, "indptr": x.indptr.astype(np.int64), "shape": x.shape}
         found |= {"x": None, **{f"x_{name}": part for name, part in parts.items()}}

@@ -32,7 +32,7 @@ class Graph:
         indptr, indices: the CSR adjacency; row ``v`` lists the nodes whose messages reach ``v``. It is symmetric unless
             the graph is directed, sorted, and has no self-loops and no duplicates.
         y: class ids [N], -1 where unknown.
-        features: float32 [N, F], dense or sparse CSR as given; or None.
+        features: float32 [N, F], dense or sparse CSR; or None.
         node_names: unique names of the nodes, or None.
         node_titles: names for people, which may repeat; "" for a node without a title.
         unlisted: a mask [N] of the nodes that occur only in edges.
@@ -281,7 +281,8 @@ class Graph:
 
         Args:
             edge_index: node ids [2, E]; the first row holds the sources, the second the targets.
-            x: features [N, F], of NumPy, torch (dense or sparse) or SciPy (sparse).
+            x: features [N, F], of NumPy, torch or SciPy, dense or sparse. If at most a third of the values are not
+                zero, they are kept sparse and read as words, otherwise they are kept dense and read as measurements.
             y: class ids [N], -1 for unknown; or the names of the classes, None or "" for unknown.
             num_nodes: number of nodes, if no other argument determines it.
             node_names: a name for each node.
@@ -293,7 +294,8 @@ class Graph:
             edge_type: the type of each edge [E], as an id from 0 or as text.
             edge_type_names: a name for each type, if types are ids.
             unlisted: a mask [N] of the nodes that occur only in edges, so that nothing else is known about them.
-            blocks: number of columns of ``x`` of each kind, in their order; each block gets its own views.
+            blocks: number of columns of ``x`` of each kind, in their order; each block gets its own views. If they are
+                given, even as ``{}``, ``x`` stays dense or sparse as it is.
 
         Returns:
             The graph, without self-loops and repeated edges.
@@ -307,6 +309,7 @@ class Graph:
         weight = arrays.checked_weights(edge_weight, edges.shape[1])
         types, type_names = arrays.checked_edge_types(edge_type, edge_type_names, edges.shape[1])
         features = arrays.checked_features(x)
+        features = arrays.by_density(features) if blocks is None else features
         labels, class_names = arrays.checked_labels(y, n, class_names)
         width = 0 if features is None else features.shape[1]
         return cls(

@@ -36,6 +36,7 @@ class ReducedFeatures(nn.Module):
     idf: Tensor
     centre: Tensor
     basis: Tensor
+    sparse: Tensor  # [1], whether sparse features were learned from: others are brought into their form
     weakest: Tensor  # of each block: the strength of the strongest direction outside the basis, or of its last column
 
     def __init__(self, in_channels: int, rank: int = 256, blocks: Sequence[int] = ()) -> None:
@@ -47,6 +48,7 @@ class ReducedFeatures(nn.Module):
         self.places = [(slice(*a), slice(*b)) for a, b in zip(pairwise(ends), pairwise(places), strict=True)]
         self.register_buffer("idf", torch.ones(in_channels))
         self.register_buffer("centre", torch.zeros(in_channels))
+        self.register_buffer("sparse", torch.zeros(1))
         self.register_buffer("basis", torch.zeros(in_channels, sum(self.ranks)))
         self.register_buffer("weakest", torch.zeros(len(self.blocks)))
         self.copied: tuple[Tensor, int, Tensor] | None = None  # the basis, its version, what it is a copy of
@@ -71,6 +73,7 @@ class ReducedFeatures(nn.Module):
 
     def _learn(self, graph: Graph) -> "ReducedFeatures":
         x, names, space = graph.x, graph.feature_names, graph.space
+        self.sparse.fill_(x.layout == torch.sparse_csr)
         if is_bag_of_words(x):
             self.idf.copy_(rarities(x))
         elif x.layout == torch.strided:
@@ -139,8 +142,10 @@ class ReducedFeatures(nn.Module):
             raise InputError(f"the model knows {len(self.idf)} feature columns, the graph has {graph.num_features}")
 
     def weighted(self, x: Tensor) -> Tensor:
-        """Features, or some rows of them, before the reduction."""
-        return x - self.centre if x.layout == torch.strided else tfidf(x, self.idf)
+        """Features, or some rows of them, before the reduction, read as those that were learned from."""
+        if not self.sparse:
+            return x.to_dense() - self.centre
+        return tfidf(x if x.layout == torch.sparse_csr else x.to_sparse_csr(), self.idf)
 
 
 def leftover(gram: Gram, basis: Tensor, rank: int) -> tuple[Tensor, Tensor]:
