@@ -102,6 +102,23 @@ def test_evaluate_takes_a_pool(run, data, tmp_path):
     assert found["n_tasks"] == 7 and found["k_shot"] == 4 and found["accuracy"] > 0.8
 
 
+def test_a_model_of_an_archive_is_evaluated_from_any_folder(run, tmp_path, monkeypatch):
+    graph, _ = small_graph()
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    graph.save_npz("own.npz")
+    code, _, err = run("train", "probe", "own.npz", "--out", "m", "--n-way", "3", "--k-shot", "2")
+    assert code == 0, err
+    shown = ("evaluate", tmp_path / "there" / "m", "--tasks", "5", "--json")
+    first = json.loads(run(*shown)[1])
+    monkeypatch.chdir(tmp_path)
+    assert json.loads(run(*shown)[1])["per_task"] == first["per_task"]
+    (tmp_path / "there" / "own.npz").rename(tmp_path / "own.npz")
+    code, _, err = run(*shown)
+    assert code == 2 and f"there is no file {tmp_path / 'there' / 'own.npz'}" in err
+    assert json.loads(run(*shown, "--data-dir", tmp_path)[1])["per_task"] == first["per_task"]
+
+
 def test_a_folder_with_a_model_is_kept_unless_resumed(run, data, tmp_path):
     assert run(*train(tmp_path / "model", *SHORT))[0] == 0
     before = (tmp_path / "model" / "model.safetensors").read_bytes()

@@ -74,7 +74,7 @@ def print_completion(args: argparse.Namespace) -> None:
 
 def train_method(args: argparse.Namespace) -> int:
     method = check(args.method)  # refuses wrong names before torch is imported
-    dataset = args.dataset if args.dataset.endswith(".npz") else catalog.entry(args.dataset).name
+    dataset = str(Path(args.dataset).resolve()) if args.dataset.endswith(".npz") else catalog.entry(args.dataset).name
     given = options.option_pairs(args.set)
     folder = Path(args.out)
     check_place(folder)

@@ -75,10 +75,10 @@ def load_dataset(
 def open_dataset(name: str, data_dir: PathLike | None = None, **options: Any) -> tuple[Graph, ClassSplit]:
     """A data set of the catalog, or a graph in an ``.npz`` file with its classes split 40/20/40 at random.
 
-    The ``options`` are those of ``load_dataset``.
+    A file that is not at its path is looked for in ``data_dir``. The ``options`` are those of ``load_dataset``.
     """
     if name.endswith(".npz"):
-        graph = Graph.from_npz(name)
+        graph = Graph.from_npz(name if data_dir is None or Path(name).exists() else Path(data_dir, Path(name).name))
         return graph, random_split(graph.y, min_size=2)
     return load_dataset(name, data_dir, **options)
 
