@@ -56,6 +56,7 @@ def parts(rows: list[results.Row]) -> dict[str, Callable[[], str]]:
         "findings": lambda: _findings(cells),
         "missing": lambda: _missing(cells, rows),
         "means": lambda: _means(cells),
+        "origin": lambda: _origin(rows),
         "statements": lambda: statements(cells),
     }
     return more | chapters
@@ -200,6 +201,17 @@ def _missing(cells: list[Cell], rows: list[results.Row]) -> str:
         if row["status"] != "ok"
     ]
     return "".join(f"- {line}\n" for line in sorted(lines)) or "Every data set of the grid was run.\n"
+
+
+def _origin(rows: list[results.Row]) -> str:
+    """How many rows name the commit at which they can be repeated, and which methods the others are of."""
+    old = Counter(title(row["run"]["method"], {}) for row in rows if not row.get("commit"))
+    if not old:
+        return f"All {len(rows):,} rows name their commit.\n"
+    named = ", ".join(f"{name} ({count:,})" for name, count in sorted(old.items()))
+    counted = f"{len(rows) - old.total():,} of {len(rows):,} rows name their commit. The others are of {named}."
+    why = "made before the signs of singular vectors were fixed"
+    return f"{counted}\nThey were {why}: repeated today, such a run begins from other inputs, as with another seed.\n"
 
 
 def shots_figure(cells: list[Cell]) -> str | None:

@@ -48,6 +48,14 @@ def test_new_rows_make_them_outdated_until_written(script, tmp_path):
     assert "Means over graphs on which every method ran (3 shots: Coauthor-CS, Cora-full (kNN), WordNet" in tent
 
 
+def test_rows_without_a_commit_are_counted_by_method(script):
+    rows = [
+        {"run": {"method": name}, "commit": commit} for name, commit in (("pn", None), ("pn", None), ("gcn", "abc"))
+    ]
+    assert "1 of 3 rows name their commit. The others are of PN (2)." in script._origin(rows)
+    assert script._origin(rows[2:]) == "All 1 rows name their commit.\n"
+
+
 def test_the_figure_of_the_shots_is_drawn_from_rows(script):
     picture = script.shots_figure(script.gather(grid()))
     assert picture.startswith("<svg") and "vantage" in picture and "PN" not in picture
