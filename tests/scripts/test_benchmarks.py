@@ -7,26 +7,35 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 import fewnode
+from fewnode import Tasks
 from fewnode.nn.graph_layers import renumbered
 from fewnode.tables.encode import HINT
 
 ROOT = Path(__file__).parents[2]
 
 
+def benchmark(name, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    yield pytest.importorskip(name)
+    del sys.modules[name]
+
+
 @pytest.fixture
 def open_world(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    yield pytest.importorskip("open_world")
-    del sys.modules["open_world"]
+    yield from benchmark("open_world", monkeypatch)
+
+
+@pytest.fixture
+def task_transductive(monkeypatch):
+    yield from benchmark("task_transductive", monkeypatch)
 
 
 @pytest.fixture
 def encoders(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    yield pytest.importorskip("encoders")
-    del sys.modules["encoders"]
+    yield from benchmark("encoders", monkeypatch)
 
 
 def test_too_sure_and_too_unsure_do_not_cancel_in_the_calibration_error(open_world):
@@ -34,6 +43,63 @@ def test_too_sure_and_too_unsure_do_not_cancel_in_the_calibration_error(open_wor
     p = torch.tensor([[0.9, 0.1]] * 4 + [[0.6, 0.4]] * 4)
     y = torch.tensor([0, 0, 1, 1, 0, 0, 0, 0])
     assert open_world.expected_calibration_error(p, y) == pytest.approx(0.4)
+
+
+@pytest.fixture
+def two_tasks():
+    generator = torch.Generator().manual_seed(0)
+    nodes = F.normalize(torch.randn(40, 6, generator=generator), dim=-1)
+    order = torch.stack([torch.randperm(40, generator=generator) for _ in range(2)])
+    return nodes, Tasks(order[:, :6], [[0, 0, 1, 1, 2, 2]] * 2, order[:, 6:18], [[0, 1, 2] * 4] * 2)
+
+
+def test_laplacian_shot_adds_the_mean_assignment_of_the_nearest_queries(task_transductive, two_tasks):
+    nodes, tasks = two_tasks
+    rows = task_transductive.Rows.of(nodes, tasks)
+    found = task_transductive.laplacian_shot(rows, neighbours=3, scale=10.0, weight=0.2, rounds=2)
+    for t, cosines in enumerate(task_transductive.rectified(rows)):
+        q = nodes[tasks.query[t]]
+        near = [sorted(set(range(12)) - {i}, key=lambda j: -float(q[i] @ q[j]))[:3] for i in range(12)]
+        scores = cosines
+        for _ in range(2):
+            p = (10 * scores).softmax(-1)
+            scores = torch.stack([cosines[i] + 0.2 * sum(p[j] for j in near[i]) / 3 for i in range(12)])
+        torch.testing.assert_close(found[t], scores, atol=1e-4, rtol=1e-4)
+
+
+def test_tim_alternates_between_assignments_and_weights(task_transductive, two_tasks):
+    nodes, tasks = two_tasks
+    tau, alpha, support, balance = 8.0, 0.5, 0.3, 0.5
+    rows = task_transductive.Rows.of(nodes, tasks)
+    found = task_transductive.tim(rows, tau, alpha, support, balance, rounds=2).softmax(-1)
+    for t in range(2):
+        z, y, q = nodes[tasks.support[t]], tasks.support_y[t].tolist(), nodes[tasks.query[t]]
+        w = [torch.stack([z[s] for s in range(6) if y[s] == k]).mean(0) for k in range(3)]
+
+        def probability(x, w=w):
+            return torch.stack([-tau / 2 * (x - each).square().sum() for each in w]).softmax(0)
+
+        for _ in range(2):
+            p_z, p_q = [probability(x, w) for x in z], [probability(x, w) for x in q]
+            total = [sum(p[k] ** (1 + alpha) for p in p_q) ** balance for k in range(3)]
+            raw = [[p[k] ** (1 + alpha) / total[k] for k in range(3)] for p in p_q]
+            a = [[each / sum(row) for each in row] for row in raw]
+            last, w = w, []
+            for k in range(3):
+                top = sum((y[s] == k) * z[s] + p_z[s][k] * (last[k] - z[s]) for s in range(6)) * support / (1 + alpha)
+                top = top + 6 / 12 * sum(a[i][k] * q[i] + p_q[i][k] * (last[k] - q[i]) for i in range(12))
+                weight = support / (1 + alpha) * y.count(k) + 6 / 12 * sum(row[k] for row in a)
+                w.append(top / weight)
+        expected = torch.stack([probability(x, w) for x in q])
+        torch.testing.assert_close(found[t], expected, atol=1e-4, rtol=1e-4)
+
+
+def test_half_of_the_queries_are_drawn_without_replacement(task_transductive, two_tasks):
+    _, tasks = two_tasks
+    kept = task_transductive.half(tasks, seed=1)
+    label = [dict(zip(*pair, strict=True)) for pair in zip(tasks.query.tolist(), tasks.query_y.tolist(), strict=True)]
+    for t, (nodes, y) in enumerate(zip(kept.query.tolist(), kept.query_y.tolist(), strict=True)):
+        assert len(set(nodes)) == 6 and [label[t][node] for node in nodes] == y
 
 
 def test_a_text_encoder_is_worth_what_the_note_says():
