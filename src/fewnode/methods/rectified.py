@@ -18,9 +18,9 @@ from .probe import Probe
 class Rectified(Probe):
     """Class means are corrected by the queries, each weighted by its probability of the class.
 
-    A query is assigned to the nearest corrected mean, so its prediction depends on the other queries of its task. The
-    defaults work for any distribution of the queries over the classes. The settings of the source (``shift=True,
-    rounds=1, scale=10``) benefit from equally many queries of each class.
+    A query is assigned to the nearest corrected mean, so its prediction depends on the other queries of its task. With
+    the defaults, unequal numbers of queries of the classes can cost the gain over ``Probe``, but little more. The
+    settings of the source (``shift=True, rounds=1, scale=10``) rely on equally many queries of each class.
 
     Args:
         in_channels: number of feature columns.
