@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from scipy import sparse as sp
 
 import forked
 from fewnode import Graph, InputError
@@ -191,6 +193,21 @@ def test_features_in_a_file_of_their_own_are_copied_row_by_row(tmp_path, monkeyp
     with pytest.raises(InputError, match=r"column 'a': a store has either an array .* ignore_column='a'"):
         import_tables(**tables(tmp_path), out=tmp_path / "h.store", features=vectors, number_column="a")
     assert not list(tmp_path.glob("*h.store*"))
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_features_in_a_file_are_sparse_or_dense_as_those_of_arrays(tmp_path, few):
+    given, x = tables(tmp_path, "id,label\nann,x\nbob,\ncy,y\ndi,x\n"), np.eye(4) * 2 + (0 if few else 0.5)
+    graphs = [Graph.from_edges([[0, 1], [1, 2]], form(x), num_nodes=4) for form in (np.asarray, sp.csr_matrix)]
+    np.save(tmp_path / "v.npy", x)
+    np.savez(tmp_path / "v.npz", x=x)
+    sp.save_npz(tmp_path / "s.npz", sp.csr_matrix(x))
+    for name in ("v.npy", "v.npz", "s.npz"):
+        graphs.append(Graph.from_files(given["edges"], given["nodes"], features=tmp_path / name))
+    graphs.append(open_store(import_tables(**given, features=tmp_path / "v.npy", out=tmp_path / "g.store")))
+    for graph in graphs:
+        assert (graph.x.layout == torch.sparse_csr) == few
+        assert graph.x.to_dense().tolist() == x.tolist()
 
 
 def test_parquet_is_read_as_well(tmp_path):

@@ -113,7 +113,7 @@ def test_features_as_a_dense_table_in_another_order_without_nodes(write):
 
 
 def test_features_as_csr_parts(write, tmp_path):
-    matrix = random_array((4, 6), density=0.5, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    matrix = random_array((4, 6), density=0.3, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
     write_npz(tmp_path / "x.npz", csr_parts(matrix))
     made = tables.read_graph(write("edges.csv", EDGES), write("nodes.csv", NODES), tmp_path / "x.npz").arguments
     assert (made["x"] != matrix).nnz == 0

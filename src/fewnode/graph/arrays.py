@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..errors import InputError, refused
 from ..store import StoredNames, name_hashes, one_thread
+from ..tables import few_nonzero, in_format
 
 # --- Checks of the input. Each error names the place, the value and the remedy.
 
@@ -69,8 +70,9 @@ def checked(
     return values
 
 
-def checked_features(x: Any) -> sp.csr_matrix | np.ndarray | None:
-    """Features as float32 with finite values, sparse if they were given so; None if there are no columns."""
+def checked_features(x: Any, *, by_density: bool) -> sp.csr_matrix | np.ndarray | None:
+    """Features as float32 with finite values, sparse if they were given so or ``by_density``; None if there are no
+    columns."""
     if x is None:
         return None
     most, rule = float(np.finfo(np.float32).max), "features [N, F] are finite numbers, one row for each node"
@@ -91,18 +93,9 @@ def checked_features(x: Any) -> sp.csr_matrix | np.ndarray | None:
     else:
         found = checked("x", to_numpy(x), ("N", "F"), "biuf", (-most, most), rule)
         found = np.ascontiguousarray(found, dtype=np.float32)
+    if by_density:
+        found = in_format(found, few_nonzero(found))
     return found if found.shape[1] else None
-
-
-def by_density(x: sp.csr_matrix | np.ndarray | None) -> sp.csr_matrix | np.ndarray | None:
-    """Features as sparse if at most a third of them are not zero, otherwise as dense.
-
-    Sparse features are read as words and dense ones as measurements, so this makes the reading independent of the
-    format in which they were given.
-    """
-    if isinstance(x, np.ndarray):
-        return sp.csr_matrix(x) if 3 * np.count_nonzero(x) <= x.size else x
-    return x if x is None or 3 * x.count_nonzero() <= x.shape[0] * x.shape[1] else x.toarray()
 
 
 def checked_labels(y: Any, n: int, class_names: Sequence[str] | None) -> tuple[np.ndarray, tuple[str, ...] | None]:

@@ -16,7 +16,7 @@ from .. import tables
 from ..errors import InputError, refused
 from ..files import PathLike, atomic_write, checked_csr, readable
 from ..tables.read import Table, is_frame
-from .arrays import by_density, checked_features, flat, to_numpy, to_scipy
+from .arrays import checked_features, flat, to_numpy, to_scipy
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -292,7 +292,7 @@ def _side_by_side(sizes: Mapping[str, int], features: Mapping[str, Any]) -> Any:
     standardised within their type, so that zero is not an extreme value."""
     blocks: list[Any] = []
     for name, size in sizes.items():
-        block = by_density(checked_features(features[name]))
+        block = checked_features(features[name], by_density=True)
         if isinstance(block, np.ndarray):
             spread = block.std(0)
             block = (block - block.mean(0)) / np.where(spread > 1e-6, spread, 1)

@@ -308,8 +308,7 @@ class Graph:
         edges, n = arrays.checked_edges(edge_index, x, y, num_nodes, node_names)
         weight = arrays.checked_weights(edge_weight, edges.shape[1])
         types, type_names = arrays.checked_edge_types(edge_type, edge_type_names, edges.shape[1])
-        features = arrays.checked_features(x)
-        features = arrays.by_density(features) if blocks is None else features
+        features = arrays.checked_features(x, by_density=blocks is None)
         labels, class_names = arrays.checked_labels(y, n, class_names)
         width = 0 if features is None else features.shape[1]
         return cls(

@@ -1,6 +1,8 @@
 """A user's own tables (CSV, Parquet, Excel, JSON lines, DuckDB): errors name the row; files are written whole."""
 
 from .encode import TableEncoder as TableEncoder
+from .encode import few_nonzero as few_nonzero
+from .encode import in_format as in_format
 from .graph_tables import GraphTables as GraphTables
 from .graph_tables import read_graph as read_graph
 from .read import Table as Table

@@ -32,6 +32,23 @@ HINT = (
 SHARE = {"text": 1.0, "counts": 1.0} | dict.fromkeys(("category", "number", "vectors", "meaning"), 0.25)
 
 
+def few_nonzero(x: Any) -> bool:
+    """Whether at most a third of the values of a dense or sparse matrix are not zero.
+
+    Such features are kept sparse and read as words, others are kept dense and read as measurements: the reading does
+    not depend on the format in which they were given.
+    """
+    count = x.count_nonzero() if sp.issparse(x) else np.count_nonzero(x)
+    return bool(3 * count <= x.shape[0] * x.shape[1])
+
+
+def in_format(x: Any, sparse: bool) -> Any:
+    """A matrix as CSR, or as an array."""
+    if sparse:
+        return sp.csr_matrix(x)
+    return x.toarray() if sp.issparse(x) else x
+
+
 class Block(NamedTuple):
     """Columns of one kind: a matrix ``x [N, F]``, sparse or dense, and the names of its columns."""
 

@@ -13,7 +13,7 @@ from scipy import sparse as sp
 from ..errors import InputError, one_of
 from ..files import PathLike, checked_csr, read_npz, readable, reading
 from . import schema
-from .encode import Block, Encoded, TableEncoder
+from .encode import Block, Encoded, TableEncoder, few_nonzero, in_format
 from .names import USES, option, option_name
 from .read import Files, Table, close_name, literal, read_columns, several
 from .schema import Role, find_id, flagged, known_roles, node_roles, number_sql, numbers
@@ -451,14 +451,16 @@ def _single(table: Table, name: str, cells: Sequence[str], multi: MultiLabel | N
 
 
 class FeatureFile(NamedTuple):
-    """Features ``x`` in a file of their own: a table, vectors (.npy, .npz) or a sparse matrix (.npz). The column ``by``
-    of ``table`` holds the nodes of its rows; without a table these are in the order of the node table."""
+    """Features ``x`` in a file of their own: a table, or a dense or sparse matrix (.npy, .npz), which is read as
+    ``sparse`` if few of its values are not zero. The column ``by`` of ``table`` holds the nodes of its rows; without a
+    table these are in the order of the node table."""
 
     path: Path
     x: Any
     names: tuple[str, ...] | None = None
     table: Table | None = None
     by: str = "ids"
+    sparse: bool = False
 
     @classmethod
     def read(cls, path: PathLike, id_column: Sequence[str], nodes: Sequence[tuple[Table, str]]) -> "FeatureFile":
@@ -468,7 +470,8 @@ class FeatureFile(NamedTuple):
             x, ids = (load_array(file), None) if file.suffix.lower() == ".npy" else _read_npz(file)
             if ids is None and not nodes:
                 raise InputError(f"{file} has no ids; give it with a node table, in whose order its rows are")
-            return cls(file, x, table=None if ids is None else Table.of(file, {"ids": ids}))
+            found = None if ids is None else Table.of(file, {"ids": ids})
+            return cls(file, x, table=found, sparse=few_nonzero(x))
         table = read_columns(path)
         given = [name for name in id_column if name in table.columns]
         by, _ = find_id(table, given, nodes)
@@ -487,8 +490,9 @@ class FeatureFile(NamedTuple):
             told = f"{self.x.shape[0]:,} feature rows, but {known}"
             raise InputError(f"{self.path} has {told}; give one row for each node, in the same order")
         if rows is not None:
-            return Block("vectors", finite_rows(self.path, self.x[rows], rows.start), self.names)
-        n, x, place = len(nodes.table), finite_rows(self.path, self.x), np.arange(listed)
+            x = finite_rows(self.path, self.x[rows], rows.start)
+            return Block("vectors", in_format(x, self.sparse), self.names)
+        n, x, place = len(nodes.table), in_format(finite_rows(self.path, self.x), self.sparse), np.arange(listed)
         if self.table is not None:
             place = nodes.look_up(self.table, self.by, "Give each node one row")
             if len(lost := np.setdiff1d(np.arange(listed), place)):
