@@ -59,9 +59,8 @@ def test_a_long_text_is_cut_at_the_words_that_tell_its_class():
     texts = [f"{filler} it {trades[i % 2]} {filler}" for i in range(40)]
     names = sorted({word for text in texts for word in text.split()})
     counts = [[text.split().count(word) for word in names] for text in texts]
-    graph = Graph.from_edges(
-        [range(39), range(1, 40)], sp.csr_matrix(counts, dtype=float), np.arange(40) % 2, feature_names=names
-    )
+    x = sp.csr_matrix(counts, dtype=float)
+    graph = Graph.from_edges([range(39), range(1, 40)], x, np.arange(40) % 2, feature_names=names, blocks={})
     rows = NodeRows(FewShotClassifier("probe", k_shot=3, min_size=5).fit(graph), [])
     rows.columns = {"text": texts}
     assert rows.summary(1, 1) == texts[1][:160]  # nothing is known of classes yet

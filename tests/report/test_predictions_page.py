@@ -295,7 +295,7 @@ def test_columns_are_shown_in_the_units_of_the_user(asked):
 
 def test_words_that_are_rare_and_frequent_in_the_node_come_first():
     counts = torch.tensor([[5.0, 1, 0], [5, 0, 2], [5, 1, 0], [5, 1, 1]]).to_sparse_csr()
-    graph = Graph.from_edges([[0, 1, 2], [1, 2, 3]], counts, feature_names=["the", "cat", "dog"])
+    graph = Graph.from_edges([[0, 1, 2], [1, 2, 3]], counts, feature_names=["the", "cat", "dog"], blocks={})
     classifier = FewShotClassifier("probe")
     classifier.graph = graph
     assert [NodeRows(classifier).summary(node) for node in (1, 3)] == ["dog, the", "dog, cat, the"]
